@@ -1,0 +1,13 @@
+# What the library links. FoveaInstall writes the same list into the package configuration.
+find_package(PkgConfig REQUIRED)
+find_package(Threads REQUIRED)
+find_package(JPEG REQUIRED)
+find_package(PNG REQUIRED)
+find_package(fmt REQUIRED)
+find_package(Freetype REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(nlohmann_json REQUIRED)
+pkg_check_modules(webp REQUIRED IMPORTED_TARGET libwebp libwebpdemux)
+pkg_check_modules(hwy REQUIRED IMPORTED_TARGET libhwy)
+set(FOVEA_DEPENDENCIES JPEG::JPEG PNG::PNG PkgConfig::webp PkgConfig::hwy fmt::fmt Freetype::Freetype
+    Threads::Threads ${CMAKE_DL_LIBS})

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Result<T>: a value, or the reason there is none.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <variant>
+
+namespace fovea {
+
+struct Error {
+  // Whose doing it is decides the exit status: 2 for wrong input or usage, 1 for work that failed.
+  enum class Kind { kBadInput, kFailed };
+
+  Kind kind = Kind::kFailed;
+  std::string message;  // one line: what was tried, the offending value, what to try instead
+};
+
+inline Error bad_input(std::string message) { return {Error::Kind::kBadInput, std::move(message)}; }
+inline Error failed(std::string message) { return {Error::Kind::kFailed, std::move(message)}; }
+
+// A value or an Error. Ask with `if (!result)`, then take `*result` or `result.error()`.
+template <class T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}    // NOLINT: implicit
+  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT: implicit
+
+  explicit operator bool() const { return state_.index() == 0; }
+  T& operator*() & { return std::get<0>(state_); }
+  const T& operator*() const& { return std::get<0>(state_); }
+  T&& operator*() && { return std::get<0>(std::move(state_)); }
+  T* operator->() { return &std::get<0>(state_); }
+  const T* operator->() const { return &std::get<0>(state_); }
+  const Error& error() const { return std::get<1>(state_); }
+
+ private:
+  std::variant<T, Error> state_;
+};
+
+// The result of work that returns nothing.
+struct Done {};
+using Status = Result<Done>;
+
+}  // namespace fovea

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/threads.h"
+
+#include <sched.h>
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace fovea {
+namespace {
+
+// Loops of one question follow each other within microseconds; waking a sleeping thread takes tens
+// of them, so a worker looks this often for the next loop before it sleeps.
+constexpr int kSpins = 2000;
+
+thread_local bool inside_loop = false;
+
+void pause_briefly() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#else
+  std::this_thread::yield();
+#endif
+}
+
+}  // namespace
+
+int usable_cores() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
+  return std::max(1u, std::thread::hardware_concurrency());
+}
+
+Threads::Threads(int count) {
+  FOVEA_CHECK(count >= 1);
+  workers_.reserve(static_cast<size_t>(count - 1));
+  for (int i = 1; i < count; ++i) workers_.emplace_back([this] { work(); });
+}
+
+Threads::~Threads() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+    generation_.fetch_add(1, std::memory_order_release);
+  }
+  wake_.notify_all();
+  for (std::thread& worker : workers_) worker.join();
+}
+
+void Threads::run(Loop& loop) {
+  for (;;) {
+    const int64_t begin = loop.next.fetch_add(loop.chunk, std::memory_order_relaxed);
+    if (begin >= loop.count) return;
+    (*loop.body)(begin, std::min(begin + loop.chunk, loop.count));
+  }
+}
+
+void Threads::work() {
+  inside_loop = true;
+  uint64_t seen = 0;
+  for (;;) {
+    for (int spin = 0; spin < kSpins && generation_.load(std::memory_order_acquire) == seen; ++spin)
+      pause_briefly();
+    Loop* loop = nullptr;
+    {
+      std::unique_lock lock(mutex_);
+      wake_.wait(lock, [&] { return stop_ || generation_.load() != seen; });
+      if (stop_) return;
+      seen = generation_.load();
+      loop = loop_;  // null when the caller finished the loop alone
+      if (loop != nullptr) ++inside_;
+    }
+    if (loop == nullptr) continue;
+    run(*loop);
+    const std::lock_guard lock(mutex_);
+    if (--inside_ == 0) done_.notify_one();
+  }
+}
+
+void Threads::for_each(int64_t count, int64_t chunk,
+                       const std::function<void(int64_t, int64_t)>& body) {
+  FOVEA_CHECK(chunk >= 1);
+  if (count <= 0) return;
+  if (inside_loop || workers_.empty() || count <= chunk) {
+    for (int64_t begin = 0; begin < count; begin += chunk) body(begin, std::min(begin + chunk, count));
+    return;
+  }
+  const std::lock_guard one_loop(one_loop_);
+  Loop loop;
+  loop.count = count;
+  loop.chunk = chunk;
+  loop.body = &body;
+  {
+    const std::lock_guard lock(mutex_);
+    loop_ = &loop;
+    generation_.fetch_add(1, std::memory_order_release);
+  }
+  wake_.notify_all();
+  inside_loop = true;
+  run(loop);
+  inside_loop = false;
+  std::unique_lock lock(mutex_);
+  loop_ = nullptr;  // a worker that comes late finds nothing
+  done_.wait(lock, [&] { return inside_ == 0; });
+}
+
+}  // namespace fovea

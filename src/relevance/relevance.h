@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// relevance: Pyramid (+ question) -> Relevance. What each cell is worth looking at, and why.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/threads.h"
+#include "fovea/result.h"
+#include "fovea/words.h"
+#include "pyramid/pyramid.h"
+
+namespace fovea {
+
+enum class Balance { kMean, kProduct, kSum };
+
+struct RelevanceParams {
+  int level = 0;  // the cell grid the maps are measured at
+  Balance balance = Balance::kMean;
+  bool centre_bias = true;
+  // Weight of the first pole of each tension.
+  double compress_particularize = 0.5;  // information against salience
+  double exploit_explore = 0.6;         // coupling against information
+  double focus_diversify = 0.5;         // coupling against salience
+};
+
+// Every part is kept for the trace. All maps share one grid.
+struct Relevance {
+  Map information;
+  Map salience;
+  Map coupling;  // empty where no question was asked
+  Map compress_particularize;
+  Map exploit_explore;
+  Map focus_diversify;
+  Map relevance;
+};
+
+// What is lost when a cell is read coarser than level 0, in squared 8-bit RGB steps summed over the
+// level-0 pixels it covers. lost[l] has one value a cell of level l; lost[0] is all zero.
+struct Detail {
+  std::vector<Grid> grid;                   // [levels]
+  std::vector<std::vector<uint64_t>> lost;  // [levels][rows * cols]
+
+  uint64_t at(const Cell& cell) const {
+    const auto level = static_cast<size_t>(cell.level);
+    return lost[level][static_cast<size_t>(cell.row) * grid[level].cols + cell.col];
+  }
+};
+
+Relevance measure_relevance(Threads& threads, const Pyramid& pyramid, const Map* coupling,
+                            const RelevanceParams& params = {});
+
+Detail measure_detail(Threads& threads, const Pyramid& pyramid);
+
+}  // namespace fovea
