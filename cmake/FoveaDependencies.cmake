@@ -5,8 +5,8 @@ find_package(JPEG REQUIRED)
 find_package(PNG REQUIRED)
 find_package(fmt REQUIRED)
 find_package(Freetype REQUIRED)
-find_package(CLI11 REQUIRED)
-find_package(nlohmann_json REQUIRED)
+find_package(CLI11 REQUIRED)          # the program alone
+find_package(nlohmann_json REQUIRED)  # the program alone
 pkg_check_modules(webp REQUIRED IMPORTED_TARGET libwebp libwebpdemux)
 pkg_check_modules(hwy REQUIRED IMPORTED_TARGET libhwy)
 set(FOVEA_DEPENDENCIES JPEG::JPEG PNG::PNG PkgConfig::webp PkgConfig::hwy fmt::fmt Freetype::Freetype

@@ -1,0 +1,38 @@
+# libfovea_cuda.so and libfovea_vulkan.so are opened at run time (src/device/device.cc). Each is built
+# where its toolkit is found; ON makes a missing toolkit an error.
+function(fovea_device_library kind)
+  add_library(fovea_${kind} MODULE ${ARGN})
+  target_include_directories(fovea_${kind} PRIVATE ${PROJECT_SOURCE_DIR}/src
+    ${PROJECT_SOURCE_DIR}/include)
+  target_link_libraries(fovea_${kind} PRIVATE fovea_flags)
+  set_target_properties(fovea_${kind} PROPERTIES CXX_VISIBILITY_PRESET hidden)
+  install(TARGETS fovea_${kind} LIBRARY DESTINATION lib)
+endfunction()
+
+if(NOT FOVEA_CUDA STREQUAL "OFF")
+  include(CheckLanguage)
+  check_language(CUDA)
+  if(CMAKE_CUDA_COMPILER)
+    set(CMAKE_CUDA_ARCHITECTURES 75-virtual 90a-real)
+    enable_language(CUDA)
+    file(GLOB_RECURSE cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*_cuda.cu)
+    fovea_device_library(cuda ${cuda_sources})
+    # CMake 3.25 leaves CUDA standard 20 out without a word, so the flag is given here.
+    target_compile_options(fovea_cuda PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20>)
+    set_target_properties(fovea_cuda PROPERTIES CUDA_RUNTIME_LIBRARY Static CUDA_STANDARD 17)
+    target_link_options(fovea_cuda PRIVATE -static-libstdc++ -static-libgcc)
+  elseif(FOVEA_CUDA STREQUAL "ON")
+    message(FATAL_ERROR "FOVEA_CUDA is ON but no nvcc was found; put it on PATH or set CUDACXX")
+  endif()
+endif()
+
+if(NOT FOVEA_VULKAN STREQUAL "OFF")
+  find_package(Vulkan)
+  if(Vulkan_FOUND)
+    file(GLOB_RECURSE vulkan_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*_vulkan.cc)
+    fovea_device_library(vulkan ${vulkan_sources})
+    target_link_libraries(fovea_vulkan PRIVATE Vulkan::Vulkan)
+  elseif(FOVEA_VULKAN STREQUAL "ON")
+    message(FATAL_ERROR "FOVEA_VULKAN is ON but no Vulkan was found; install libvulkan-dev")
+  endif()
+endif()

@@ -23,7 +23,7 @@ inline Error failed(std::string message) { return {Error::Kind::kFailed, std::mo
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}    // NOLINT: implicit
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}      // NOLINT: implicit
   Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT: implicit
 
   explicit operator bool() const { return state_.index() == 0; }

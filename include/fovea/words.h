@@ -22,7 +22,8 @@ struct Size {
   friend bool operator==(const Size&, const Size&) = default;
 };
 
-// A place in pixels, x to the right, y downwards; which picture it belongs to is said where it is used.
+// A place in pixels, x to the right, y downwards; which picture it belongs to is said where it is
+// used.
 struct Point {
   double x_px = 0;
   double y_px = 0;
@@ -39,7 +40,9 @@ struct Image {
   explicit Image(Size image_size)
       : size(image_size), rgb(static_cast<size_t>(image_size.pixels()) * 3) {}
 
-  const uint8_t* row(int y) const { return rgb.data() + static_cast<size_t>(y) * size.width_px * 3; }
+  const uint8_t* row(int y) const {
+    return rgb.data() + static_cast<size_t>(y) * size.width_px * 3;
+  }
   uint8_t* row(int y) { return rgb.data() + static_cast<size_t>(y) * size.width_px * 3; }
 };
 
@@ -103,6 +106,18 @@ struct Plan {
   std::vector<Cell> cells;
 
   int tokens() const { return static_cast<int>(cells.size()); }
+};
+
+// How long one stage of a run took: "decode", "pyramid", "relevance", ...
+struct StageTime {
+  std::string stage;
+  double ms = 0;
+};
+
+// One thing this machine can compute on.
+struct Device {
+  std::string name;         // as --device takes it: "cpu", "cuda:0", "vulkan:1"
+  std::string description;  // what its maker calls it, and what it offers
 };
 
 }  // namespace fovea

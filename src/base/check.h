@@ -5,10 +5,10 @@
 #include <cstdio>
 #include <cstdlib>
 
-#define FOVEA_CHECK(condition)                                                                 \
-  do {                                                                                         \
-    if (!(condition)) [[unlikely]] {                                                           \
+#define FOVEA_CHECK(condition)                                                                  \
+  do {                                                                                          \
+    if (!(condition)) [[unlikely]] {                                                            \
       std::fprintf(stderr, "fovea: %s:%d: check failed: %s\n", __FILE__, __LINE__, #condition); \
-      std::abort();                                                                            \
-    }                                                                                          \
+      std::abort();                                                                             \
+    }                                                                                           \
   } while (false)

@@ -83,7 +83,8 @@ void Threads::for_each(int64_t count, int64_t chunk,
   FOVEA_CHECK(chunk >= 1);
   if (count <= 0) return;
   if (inside_loop || workers_.empty() || count <= chunk) {
-    for (int64_t begin = 0; begin < count; begin += chunk) body(begin, std::min(begin + chunk, count));
+    for (int64_t begin = 0; begin < count; begin += chunk)
+      body(begin, std::min(begin + chunk, count));
     return;
   }
   const std::lock_guard one_loop(one_loop_);

@@ -27,8 +27,8 @@ class Threads {
 
   int size() const { return static_cast<int>(workers_.size()) + 1; }
 
-  // Calls body(begin, end) for consecutive chunks of at most `chunk` items; returns when all are done.
-  // A loop inside a loop runs on the calling thread.
+  // Calls body(begin, end) for consecutive chunks of at most `chunk` items; returns when all are
+  // done. A loop inside a loop runs on the calling thread.
   void for_each(int64_t count, int64_t chunk, const std::function<void(int64_t, int64_t)>& body);
 
  private:

@@ -30,7 +30,8 @@ TEST(Threads, ALoopInsideALoopRuns) {
   Threads threads(3);
   std::atomic<int> sum = 0;
   threads.for_each(10, 1, [&](int64_t, int64_t) {
-    threads.for_each(10, 1, [&](int64_t begin, int64_t end) { sum += static_cast<int>(end - begin); });
+    threads.for_each(10, 1,
+                     [&](int64_t begin, int64_t end) { sum += static_cast<int>(end - begin); });
   });
   EXPECT_EQ(sum, 100);
 }

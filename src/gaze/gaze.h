@@ -17,9 +17,9 @@ inline constexpr int kDefaultBudgetTokens = 96;
 // What a plan maker may look at. Pointers are never null.
 struct Scene {
   Size canvas;
-  const Map* relevance = nullptr;   // at the level-0 grid
-  const Detail* detail = nullptr;   // for quadtree and proportional
-  std::vector<Point> fixations;     // canvas pixels; empty: taken from the peaks of relevance
+  const Map* relevance = nullptr;  // at the level-0 grid
+  const Detail* detail = nullptr;  // for quadtree and proportional
+  std::vector<Point> fixations;    // canvas pixels; empty: taken from the peaks of relevance
   int budget_tokens = kDefaultBudgetTokens;  // 0: no budget (uniform and thresholds alone take it)
 };
 
@@ -29,9 +29,9 @@ struct PlanMaker {
   const char* name;         // as on the command line
   const char* description;  // one line for --help
   MakePlan make;
-  bool covers;              // every canvas pixel lies in at least one cell
-  bool exactly_once;        // ... and in exactly one
-  bool without_budget;      // a budget of 0 is allowed
+  bool covers;          // every canvas pixel lies in at least one cell
+  bool exactly_once;    // ... and in exactly one
+  bool without_budget;  // a budget of 0 is allowed
 };
 
 // All plan makers, in the order --help lists them.

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Splits the time of a run into named stages.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "fovea/words.h"
+
+namespace fovea {
+
+class Stopwatch {
+ public:
+  // Ends a stage: the time since the last lap, or since the start, is its own.
+  void lap(std::string stage) {
+    const auto now = Clock::now();
+    laps_.push_back(
+        {std::move(stage), std::chrono::duration<double, std::milli>(now - last_).count()});
+    last_ = now;
+  }
+
+  const std::vector<StageTime>& laps() const { return laps_; }
+  double total_ms() const {
+    double total = 0;
+    for (const StageTime& lap : laps_) total += lap.ms;
+    return total;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point last_ = Clock::now();
+  std::vector<StageTime> laps_;
+};
+
+}  // namespace fovea

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/see_parts.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "base/text.h"
+#include "gaze/gaze.h"
+
+namespace fovea {
+
+DecodeLimits decode_limits_of(const SeeOptions& options) {
+  return {.max_pixels = options.max_pixels > 0 ? options.max_pixels : kDefaultMaxPixels};
+}
+
+CanvasLimits canvas_limits_of(const SeeOptions& options) {
+  return options.plan == "uniform" ? CanvasLimits{} : kCanvasKeepsAll;
+}
+
+Result<RelevanceParams> relevance_params_of(const SeeOptions& options) {
+  RelevanceParams params;
+  params.centre_bias = options.centre_bias;
+  if (options.balance == "mean")
+    params.balance = Balance::kMean;
+  else if (options.balance == "product")
+    params.balance = Balance::kProduct;
+  else if (options.balance == "sum")
+    params.balance = Balance::kSum;
+  else
+    return bad_input(
+        fmt::format("unknown balance '{}'; use mean, product or sum", options.balance));
+  return params;
+}
+
+int budget_of(const SeeOptions& options) {
+  if (options.budget_tokens >= 0) return options.budget_tokens;
+  return options.plan == "uniform" ? 0 : kDefaultBudgetTokens;
+}
+
+Status check_image(const Image& image, const SeeOptions& options) {
+  const Size size = image.size;
+  if (size.width_px < 1 || size.height_px < 1)
+    return bad_input(
+        fmt::format("an image of {}x{} px has no pixels", size.width_px, size.height_px));
+  if (size.pixels() > decode_limits_of(options).max_pixels)
+    return bad_input(
+        fmt::format("an image of {}x{} px is over the limit of {} px; raise max_pixels",
+                    size.width_px, size.height_px, decode_limits_of(options).max_pixels));
+  if (image.rgb.size() != static_cast<size_t>(size.pixels()) * 3)
+    return bad_input(fmt::format("an image of {}x{} px needs {} bytes of RGB, found {}",
+                                 size.width_px, size.height_px, size.pixels() * 3,
+                                 image.rgb.size()));
+  return Done{};
+}
+
+Result<std::vector<Point>> fixations_on_canvas(const std::vector<Point>& fixations, Size image,
+                                               Size canvas) {
+  std::vector<Point> placed;
+  for (const Point& point : fixations) {
+    const bool inside = point.x_px >= 0 && point.y_px >= 0 && point.x_px < image.width_px &&
+                        point.y_px < image.height_px;  // false for NaN too
+    if (!inside)
+      return bad_input(fmt::format("fixation {},{} lies outside the image of {}x{} px", point.x_px,
+                                   point.y_px, image.width_px, image.height_px));
+    placed.push_back({point.x_px * canvas.width_px / image.width_px,
+                      point.y_px * canvas.height_px / image.height_px});
+  }
+  return placed;
+}
+
+Scenery describe(const Sight& sight, const std::string& name, const SeeOptions& options,
+                 const Pyramid& pyramid, const Relevance& relevance, const Stopwatch& watch) {
+  Scenery scenery;
+  scenery.pyramid = &pyramid;
+  scenery.relevance = &relevance;
+  scenery.plan = &sight.plan;
+  scenery.fixations = sight.fixations;
+  scenery.image = sight.image;
+  scenery.title = name == "-" ? "stdin" : std::filesystem::path(name).filename().string();
+  if (!options.question.empty()) scenery.title += ": " + options.question;
+  scenery.caption = fmt::format(
+      "{} tokens of {} ({:.1f} %)  ·  {}{}  ·  {} of patches  ·  {:.1f} ms",
+      with_commas(sight.plan.tokens()), with_commas(sight.tokens_full),
+      100.0 * sight.plan.tokens() / static_cast<double>(sight.tokens_full), sight.plan.maker,
+      sight.plan.budget_tokens > 0
+          ? fmt::format(", budget {}", with_commas(sight.plan.budget_tokens))
+          : "",
+      human_bytes(sight.patch_bytes), watch.total_ms());
+  return scenery;
+}
+
+}  // namespace fovea

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the spine of the front end needs to turn options into each room's own terms.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/stopwatch.h"
+#include "fovea/fovea.h"
+#include "media/decode.h"
+#include "picture/picture.h"
+#include "pyramid/canvas.h"
+#include "relevance/relevance.h"
+
+namespace fovea {
+
+DecodeLimits decode_limits_of(const SeeOptions& options);
+CanvasLimits canvas_limits_of(const SeeOptions& options);
+Result<RelevanceParams> relevance_params_of(const SeeOptions& options);
+int budget_of(const SeeOptions& options);
+
+// An image that was not decoded here keeps the same limits, and its buffer fits its size.
+Status check_image(const Image& image, const SeeOptions& options);
+
+// Image pixels -> canvas pixels; an error names a point that lies outside the image.
+Result<std::vector<Point>> fixations_on_canvas(const std::vector<Point>& fixations, Size image,
+                                               Size canvas);
+
+// The title and caption of the picture.
+Scenery describe(const Sight& sight, const std::string& name, const SeeOptions& options,
+                 const Pyramid& pyramid, const Relevance& relevance, const Stopwatch& watch);
+
+}  // namespace fovea

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// Dependencies point one way: base <- device <- ops <- rooms <- engine <- apps. This test reads
+// every #include of the tree and fails on a breach.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <regex>
+#include <string>
+#include <vector>
+
+namespace fovea {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The order of src/README.md; a folder may include itself and what stands before it.
+const std::vector<std::string> kOrder = {"base",      "device",   "ops",     "media",   "pyramid",
+                                         "relevance", "gaze",     "patches", "picture", "memory",
+                                         "vision",    "language", "engine"};
+
+int rank_of(const std::string& folder) {
+  const auto found = std::find(kOrder.begin(), kOrder.end(), folder);
+  return found == kOrder.end() ? -1 : static_cast<int>(found - kOrder.begin());
+}
+
+bool is_source(const fs::path& path) {
+  const std::string ending = path.extension().string();
+  return ending == ".cc" || ending == ".h" || ending == ".cu" || ending == ".cuh";
+}
+
+// Tests and benches may call any room.
+bool is_test(const fs::path& path) {
+  const std::string stem = path.stem().string();
+  return stem.ends_with("_test") || stem.ends_with("_bench");
+}
+
+// The file that path "a/b.h" names from src/<room>/..., and what is wrong with including it.
+std::string breach(const fs::path& relative, const std::string& included) {
+  const std::string room = relative.begin()->string();
+  const std::string other = included.substr(0, included.find('/'));
+  if (rank_of(room) < 0) return "src/" + room + " is not a room that src/README.md knows";
+  if (included == "fovea/fovea.h" && room != "engine" && !is_test(relative))
+    return "only the engine and the apps know the public surface";
+  if (rank_of(other) > rank_of(room) && !is_test(relative)) return room + " may not know " + other;
+  return "";
+}
+
+std::string device_breach(const fs::path& relative, const std::string& included) {
+  static const std::regex kDeviceHeader("(cuda|cublas|cudnn|nccl|vulkan/).*");
+  if (!std::regex_match(included, kDeviceHeader)) return "";
+  const std::string stem = relative.stem().string();
+  if (stem.ends_with("_cuda") || stem.ends_with("_vulkan") || *relative.begin() == "device")
+    return "";
+  return "CUDA and Vulkan headers belong into device/ and suffixed files";
+}
+
+std::vector<std::string> includes_of(const fs::path& path) {
+  static const std::regex kInclude("\\s*#\\s*include\\s*[<\"]([^>\"]+)[>\"].*");
+  std::vector<std::string> includes;
+  std::ifstream file(path);
+  std::smatch match;
+  for (std::string line; std::getline(file, line);)
+    if (std::regex_match(line, match, kInclude)) includes.push_back(match[1]);
+  return includes;
+}
+
+TEST(Includes, PointOneWay) {
+  const fs::path root = fs::path(FOVEA_SOURCE_DIR) / "src";
+  int files = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(root)) {
+    if (!entry.is_regular_file() || !is_source(entry.path())) continue;
+    ++files;
+    const fs::path relative = fs::relative(entry.path(), root);
+    for (const std::string& included : includes_of(entry.path())) {
+      EXPECT_EQ(breach(relative, included), "") << relative << " includes " << included;
+      EXPECT_EQ(device_breach(relative, included), "") << relative << " includes " << included;
+    }
+  }
+  EXPECT_GT(files, 20) << "the scan found no sources under " << root;
+}
+
+TEST(Includes, ABreachIsFound) {
+  EXPECT_EQ(breach("gaze/quadtree.cc", "relevance/relevance.h"), "");
+  EXPECT_NE(breach("relevance/relevance.cc", "gaze/gaze.h"), "");
+  EXPECT_NE(breach("base/threads.cc", "media/decode.h"), "");
+  EXPECT_EQ(breach("base/threads_bench.cc", "media/decode.h"), "");
+  EXPECT_NE(breach("gaze/quadtree.cc", "fovea/fovea.h"), "");
+  EXPECT_NE(breach("attic/old.cc", "base/check.h"), "");
+  EXPECT_NE(device_breach("gaze/quadtree.cc", "cuda_runtime.h"), "");
+  EXPECT_EQ(device_breach("gaze/quadtree_cuda.cu", "cuda_runtime.h"), "");
+}
+
+// The command line's subcommands, the server and the bindings use the public surface alone.
+TEST(Includes, TheProgramUsesThePublicSurfaceAlone) {
+  const fs::path root = fs::path(FOVEA_SOURCE_DIR) / "apps" / "fovea";
+  for (const auto& entry : fs::directory_iterator(root)) {
+    if (!is_source(entry.path())) continue;
+    for (const std::string& included : includes_of(entry.path())) {
+      const std::string folder = included.substr(0, included.find('/'));
+      EXPECT_LT(rank_of(folder), 0) << entry.path() << " includes " << included;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace fovea
