@@ -19,7 +19,7 @@ if(NOT FOVEA_CUDA STREQUAL "OFF")
     fovea_device_library(cuda ${cuda_sources})
     # CMake 3.25 leaves CUDA standard 20 out without a word, so the flag is given here.
     target_compile_options(fovea_cuda PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20>)
-    set_target_properties(fovea_cuda PROPERTIES CUDA_RUNTIME_LIBRARY Static CUDA_STANDARD 17)
+    set_target_properties(fovea_cuda PROPERTIES CUDA_RUNTIME_LIBRARY Static)
     target_link_options(fovea_cuda PRIVATE -static-libstdc++ -static-libgcc)
   elseif(FOVEA_CUDA STREQUAL "ON")
     message(FATAL_ERROR "FOVEA_CUDA is ON but no nvcc was found; put it on PATH or set CUDACXX")

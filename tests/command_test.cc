@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// The contract of the command line, on the real program.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "program.h"
+
+namespace fovea {
+namespace {
+
+const std::string kPicture = FOVEA_SOURCE_DIR "/examples/pictures/coffee.png";
+
+// One line on stderr that starts with "fovea:", nothing on stdout, exit status 2.
+void expect_refused(const std::vector<std::string>& arguments, const std::string& must_say) {
+  const Run run = run_fovea(arguments);
+  std::string shown;
+  for (const std::string& argument : arguments) shown += " '" + argument + "'";
+  EXPECT_EQ(run.status, 2) << shown << "\n" << run.err;
+  EXPECT_EQ(run.out, "") << shown;
+  EXPECT_TRUE(run.err.starts_with("fovea: ")) << shown << "\n" << run.err;
+  EXPECT_EQ(std::count(run.err.begin(), run.err.end(), '\n'), 1) << shown << "\n" << run.err;
+  EXPECT_NE(run.err.find(must_say), std::string::npos) << shown << "\n" << run.err;
+}
+
+TEST(Command, WithoutASubcommandPrintsHelp) {
+  const Run run = run_fovea({});
+  EXPECT_EQ(run.status, 0);
+  EXPECT_NE(run.out.find("see"), std::string::npos);
+  EXPECT_EQ(run.err, "");
+}
+
+TEST(Command, VersionAndHelpGoToStdout) {
+  EXPECT_TRUE(run_fovea({"--version"}).out.starts_with("fovea 0."));
+  for (const std::string command : {"see", "info", "bench"}) {
+    const Run run = run_fovea({command, "--help"});
+    EXPECT_EQ(run.status, 0);
+    EXPECT_NE(run.out.find("Examples:"), std::string::npos) << command;
+    EXPECT_EQ(run.err, "");
+  }
+}
+
+TEST(Command, BadFlagsAreRefusedInOneLine) {
+  expect_refused({"look"}, "look");
+  expect_refused({"see", kPicture, "--nonsense"}, "--nonsense");
+  expect_refused({"see"}, "image");
+  expect_refused({"see", kPicture, "--budget"}, "--budget");
+  expect_refused({"see", kPicture, "--plan", "spiral"}, "spiral");
+  expect_refused({"see", kPicture, "--plan", ""}, "--plan");
+  expect_refused({"see", kPicture, "--balance", "median"}, "median");
+  for (const std::string flag : {"--budget", "--threads", "--max-pixels"}) {
+    for (const std::string value :
+         {"-1", "0", "9223372036854775808", "nan", "", "1e3", "7x", "0x10"}) {
+      expect_refused({"see", kPicture, flag, value}, flag);
+    }
+  }
+  for (const std::string value : {"-1", "18446744073709551616", "nan", ""})
+    expect_refused({"see", kPicture, "--seed", value}, "--seed");
+  for (const std::string flag : {"--budget", "--threads", "--plan", "--seed", "--json", "-o"})
+    expect_refused({"see", kPicture, flag, "1", flag, "1"}, flag);
+  for (const std::string value : {"5", "a,b", "1,2,3", "nan,1", "inf,0", "", ",", "1,"})
+    expect_refused({"see", kPicture, "--fixation", value}, "--fixation");
+  expect_refused({"see", kPicture, "--fixation", "600,10"}, "600");
+  expect_refused({"see", kPicture, "--fixation=-1,10"}, "-1");
+}
+
+TEST(Command, DevicesThatAreNotThereAreNamed) {
+  for (const std::string device : {"cuda:99", "vulkan:99", "tpu", "", "cuda:", "cuda:-1", "cpu:1"})
+    expect_refused({"see", kPicture, "--device", device}, "--device");
+}
+
+TEST(Command, BadPathsAreRefused) {
+  const auto folder = scratch();
+  expect_refused({"see", folder / "missing.jpg"}, "missing.jpg");
+  expect_refused({"see", folder}, folder);
+  expect_refused({"see", ""}, "");
+  expect_refused({"see", kPicture, "-o", folder / "no" / "such" / "seen.png"}, "seen.png");
+  expect_refused({"see", kPicture, "-o", folder}, folder);
+  expect_refused({"see", kPicture, "--json", folder}, folder);
+  expect_refused({"see", kPicture, "--maps", kPicture}, "--maps");
+  expect_refused({"see", kPicture, "--coupling", folder / "missing.png"}, "missing.png");
+  std::ofstream(folder / "empty.png");
+  expect_refused({"see", folder / "empty.png"}, "empty");
+  if (geteuid() != 0) {  // root reads everything
+    std::filesystem::copy_file(kPicture, folder / "locked.png");
+    std::filesystem::permissions(folder / "locked.png", std::filesystem::perms::none);
+    expect_refused({"see", folder / "locked.png"}, "locked.png");
+  }
+}
+
+TEST(Command, InfoNamesTheCpuAndEveryPlan) {
+  const auto json = nlohmann::json::parse(run_fovea({"info", "--json"}).out);
+  EXPECT_EQ(json["devices"][0]["name"], "cpu");
+  const Run text = run_fovea({"info"});
+  for (const auto& [name, description] : json["plans"].items())
+    EXPECT_NE(text.out.find(name), std::string::npos) << name;
+  EXPECT_EQ(json["limits"]["max_pixels"], 178956970);
+}
+
+}  // namespace
+}  // namespace fovea

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs the real program and keeps what it said.
+#pragma once
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+namespace fovea {
+
+struct Run {
+  int status = -1;  // exit status, or 128 + signal
+  std::string out;
+  std::string err;
+};
+
+inline std::string read_all(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// A folder of this test's own, emptied first.
+inline std::filesystem::path scratch() {
+  const auto* test = testing::UnitTest::GetInstance()->current_test_info();
+  const auto folder =
+      std::filesystem::temp_directory_path() /
+      ("fovea-" + std::to_string(getpid()) + "-" + test->test_suite_name() + "." + test->name());
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  return folder;
+}
+
+inline Run run_fovea(std::vector<std::string> arguments,
+                     const std::string& stdin_file = "/dev/null") {
+  const auto folder = scratch().parent_path();
+  const std::string stem = (folder / ("fovea-run-" + std::to_string(getpid()))).string();
+  const std::string out = stem + ".out";
+  const std::string err = stem + ".err";
+  std::vector<char*> argv;
+  std::string program = FOVEA_PROGRAM;
+  argv.push_back(program.data());
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+
+  const pid_t child = fork();
+  if (child == 0) {
+    const int flags = O_WRONLY | O_CREAT | O_TRUNC;
+    dup2(open(stdin_file.c_str(), O_RDONLY), STDIN_FILENO);
+    dup2(open(out.c_str(), flags, 0600), STDOUT_FILENO);
+    dup2(open(err.c_str(), flags, 0600), STDERR_FILENO);
+    execv(program.c_str(), argv.data());
+    _exit(127);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  Run run;
+  run.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  run.out = read_all(out);
+  run.err = read_all(err);
+  std::filesystem::remove(out);
+  std::filesystem::remove(err);
+  return run;
+}
+
+}  // namespace fovea
