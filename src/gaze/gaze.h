@@ -32,7 +32,7 @@ struct GazeParams {
   // with nothing to see are read coarser than the glance.
   bool quadtree_from_root = false;
   // glance+look: what each of at most two chosen neighbours adds to a cell's relevance, and what
-  // each chosen cell within two cells takes from it.
+  // each chosen cell within three cells takes from it.
   double neighbour_bonus = 0.2;
   double crowding = 0.02;
 };

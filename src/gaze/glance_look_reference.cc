@@ -20,34 +20,32 @@ std::vector<Cell> glance_look_plan_reference(const Scene& scene) {
       plan.push_back({level, row, col});
   if (level == 0) return plan;
 
-  std::vector<Cell> look;
-  while (static_cast<int>(plan.size() + look.size()) < scene.budget_tokens) {
+  Map chosen(relevance.grid);
+  while (static_cast<int>(plan.size()) < scene.budget_tokens) {
     double best_gain = -1;
     Cell best;
     for (int row = 0; row < relevance.grid.rows; ++row) {
       for (int col = 0; col < relevance.grid.cols; ++col) {
         int neighbours = 0;
         int nearby = 0;
-        bool chosen = false;
-        for (const Cell& cell : look) {
-          const int rows = std::abs(cell.row - row);
-          const int cols = std::abs(cell.col - col);
-          if (rows + cols == 0) chosen = true;
-          if (rows + cols == 1) ++neighbours;
-          if (rows <= 2 && cols <= 2) ++nearby;
+        for (int r = std::max(row - 3, 0); r <= std::min(row + 3, relevance.grid.rows - 1); ++r) {
+          for (int c = std::max(col - 3, 0); c <= std::min(col + 3, relevance.grid.cols - 1); ++c) {
+            nearby += chosen.at(r, c);
+            if (std::abs(r - row) + std::abs(c - col) == 1) neighbours += chosen.at(r, c);
+          }
         }
         const double gain = relevance.at(row, col) *
                             (1 + params.neighbour_bonus * std::min(neighbours, 2)) /
                             (1 + params.crowding * nearby);
-        if (chosen || gain <= best_gain) continue;
+        if (chosen.at(row, col) != 0 || gain <= best_gain) continue;
         best_gain = gain;
         best = {0, row, col};
       }
     }
     if (best_gain < 0) break;
-    look.push_back(best);
+    chosen.at(best.row, best.col) = 1;
+    plan.push_back(best);
   }
-  plan.insert(plan.end(), look.begin(), look.end());
   return plan;
 }
 

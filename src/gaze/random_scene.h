@@ -3,9 +3,9 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
 #include <cstdint>
-#include <string>
+#include <utility>
+#include <vector>
 
 #include "fovea/words.h"
 #include "gaze/cell_tree.h"
@@ -122,8 +122,7 @@ inline Grid random_grid(Random& random, int largest) {
 
 // Everything a scene can be: budgets from 1 to beyond all cells, fixations, parameters off their
 // defaults.
-inline void fill_random_scene(Random& random, int largest, OwnedScene& owned) {
-  const Grid grid = random_grid(random, largest);
+inline void fill_random_scene(Random& random, Grid grid, OwnedScene& owned) {
   const Size canvas = canvas_of(grid, random.one_in(8) ? random.range(1, kCellPx - 1) : 0);
   const auto cells = static_cast<int>(grid.cells());
   int budget_tokens = random.range(1, std::min(cells * 2, 16 << random.range(0, 8)));
@@ -142,5 +141,29 @@ inline void fill_random_scene(Random& random, int largest, OwnedScene& owned) {
   params.neighbour_bonus = random.unit() * 2;
   params.crowding = random.unit();
 }
+
+inline constexpr uint16_t score(double relevance) {
+  return static_cast<uint16_t>(relevance * 65535 + 0.5);
+}
+
+// Detail that is the same everywhere: a cell of level l loses `l` for each level-0 cell under it.
+inline void make_detail_even(const CellTree& tree, Detail& detail) {
+  for (int level = 0; level < tree.levels(); ++level)
+    for (const Cell& cell : tree.cells_of(level))
+      detail.lost[static_cast<size_t>(level)]
+                 [static_cast<size_t>(cell.row) * tree.grid(level).cols + cell.col] =
+          static_cast<uint64_t>(tree.block(cell).cells() * level);
+}
+
+// A scene whose right answer is easy to say: even detail, and relevance that a test sets by hand.
+struct Setting : OwnedScene {
+  Setting(Grid grid, int budget_tokens, uint16_t relevance_everywhere) {
+    Random random(31);
+    fill_scene(random, canvas_of(grid), budget_tokens, *this);
+    relevance = Map(grid, relevance_everywhere);
+    make_detail_even(CellTree(scene.canvas), detail);
+  }
+  std::vector<Cell> plan(const char* maker) const { return make_plan(maker, scene)->cells; }
+};
 
 }  // namespace fovea

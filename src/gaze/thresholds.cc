@@ -3,14 +3,13 @@
 // the rest at level 3; a coarse cell is split where any of its level-0 cells wants a finer level.
 //
 // With a budget all thresholds move by the same number of cells in the order of relevance (a shift
-// by quantile). With rank(x) = how many cells have a relevance of at most x, a cell of level l with
-// highest relevance m is split where
+// by quantile). A cell of level l with highest relevance m is split where
 //
-//   rank(m) - rank(threshold[l - 1]) > shift
+//   cells below m  -  cells at or below threshold[l - 1]  >=  shift
 //
 // which for a shift of 0 is m > threshold[l - 1]. Levels beyond 3 have no threshold to cross, so
-// theirs go on below rank 0 in steps of 0.3 of all cells, the distance of 0.8, 0.5 and 0.2: without
-// a shift they are always split, and on a large canvas with a small budget the levels still follow
+// theirs go on below 0 in steps of 0.3 of all cells, the distance of 0.8, 0.5 and 0.2: without a
+// shift they are always split, and on a large canvas with a small budget the levels still follow
 // relevance. A child's left side is never above its parent's, so splitting the largest first gives
 // the plans of all shifts in order and stops at the one that meets the budget. Whole numbers
 // throughout.
@@ -53,26 +52,26 @@ std::vector<Cell> thresholds_plan(const Scene& scene) {
 
   std::vector<uint16_t> sorted = scene.relevance->score;
   std::sort(sorted.begin(), sorted.end());
-  const auto rank = [&](double score) {
+  const auto cells_below = [&](uint16_t score) {
+    return std::lower_bound(sorted.begin(), sorted.end(), score) - sorted.begin();
+  };
+  const auto cells_up_to = [&](double score) {
     return std::upper_bound(sorted.begin(), sorted.end(), score) - sorted.begin();
   };
-  constexpr int kThresholds = std::tuple_size_v<decltype(GazeParams::thresholds)>;
   std::vector<int64_t>
-      limit;  // [level - 1]: the rank that a split of a cell of that level must pass
-  for (int level = 1; level < tree.levels(); ++level) {
-    const int beyond = level - kThresholds;
-    limit.push_back(beyond <= 0
-                        ? rank(scene.params.thresholds[static_cast<size_t>(level - 1)] * UINT16_MAX)
-                        : -tree.grid(0).cells() * 3 * beyond / 10);
-  }
+      limit;  // [level - 1]: the cells that must lie below one that splits that level
+  for (const double threshold : scene.params.thresholds)
+    limit.push_back(cells_up_to(threshold * UINT16_MAX));
+  for (int beyond = 1; static_cast<int>(limit.size()) < tree.levels(); ++beyond)
+    limit.push_back(-tree.grid(0).cells() * 3 * beyond / 10);
   const auto above_limit = [&](const Cell& cell) {
     const auto level = static_cast<size_t>(cell.level);
     const size_t place = static_cast<size_t>(cell.row) * tree.grid(cell.level).cols + cell.col;
-    return rank(highest[level][place]) - limit[level - 1];
+    return cells_below(highest[level][place]) - limit[level - 1];
   };
   if (scene.budget_tokens == 0)
     return split_best_first(tree, {tree.root()}, std::numeric_limits<int64_t>::max(), above_limit,
-                            [](int64_t above) { return above > 0; });
+                            [](int64_t above) { return above >= 0; });
   return split_best_first(tree, {tree.root()}, scene.budget_tokens, above_limit);
 }
 
