@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lightness of an 8-bit RGB pixel, in integers so that every device agrees.
+#pragma once
+
+#include <cstdint>
+
+namespace fovea {
+
+// Rec. 601 weights in 1/256; they sum to 256, so gray stays what it is.
+inline constexpr int kLumaRed = 77;
+inline constexpr int kLumaGreen = 150;
+inline constexpr int kLumaBlue = 29;
+
+inline int luma_of(const uint8_t* rgb) {
+  return (kLumaRed * rgb[0] + kLumaGreen * rgb[1] + kLumaBlue * rgb[2] + 128) >> 8;
+}
+
+}  // namespace fovea
