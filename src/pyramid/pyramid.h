@@ -38,4 +38,6 @@ class Pyramid {
   std::vector<LevelView> views_;
 };
 
+Pyramid build_pyramid(Threads& threads, Image canvas);
+
 }  // namespace fovea
