@@ -38,6 +38,6 @@ class Pyramid {
   std::vector<LevelView> views_;
 };
 
-Pyramid build_pyramid(Threads& threads, Image image);
+Pyramid build_pyramid(Threads& threads, Image canvas);
 
 }  // namespace fovea
