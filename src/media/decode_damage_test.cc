@@ -65,7 +65,7 @@ TEST(Damage, AByteOfAnyPngChunkOrChecksumChangedIsRefused) {
 }
 
 TEST(Damage, PngPixelsThatEndEarlyAreRefused) {
-  const Blob raw(12 * 37, 1);  // 12 of 13 rows
+  const Blob raw(size_t{12} * 37, 1);  // 12 of 13 rows
   EXPECT_FALSE(decode_image(fixtures::png_file(12, 13, 8, 2, raw), "short"));
   EXPECT_TRUE(decode_image(fixtures::png_file(12, 12, 8, 2, raw), "complete"));
 }

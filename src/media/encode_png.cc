@@ -105,8 +105,10 @@ void write_rows(PngWriter& writer) {
   png_set_write_fn(writer.png, &writer, write_to_sink, flush_nothing);
   png_set_user_limits(writer.png, PNG_UINT_31_MAX, PNG_UINT_31_MAX);
   png_set_compression_buffer_size(writer.png, size_t{1} << 16);
+  // On photographs and drawn pictures the smallest files for their time: trying every filter takes
+  // twice as long for a few per cent.
   png_set_compression_level(writer.png, 3);
-  png_set_filter(writer.png, PNG_FILTER_TYPE_BASE, PNG_FILTER_SUB);
+  png_set_filter(writer.png, PNG_FILTER_TYPE_BASE, PNG_FILTER_PAETH);
   png_set_IHDR(writer.png, writer.info, static_cast<png_uint_32>(picture.size.width_px),
                static_cast<png_uint_32>(picture.size.height_px), picture.bits, picture.color_type,
                PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);

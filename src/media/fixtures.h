@@ -9,7 +9,6 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -39,15 +38,7 @@ inline void store(const std::string& path, const Blob& bytes) {
 }
 
 // The names of all pictures, or of those that end in `extension`.
-inline std::vector<std::string> names(std::string_view extension = "") {
-  std::vector<std::string> found;
-  const Blob bytes = load(folder() + "list.json");
-  const nlohmann::json list = nlohmann::json::parse(bytes.begin(), bytes.end());
-  for (const nlohmann::json& name : list.at("images"))
-    if (name.get<std::string>().ends_with(extension)) found.push_back(name);
-  EXPECT_FALSE(found.empty());
-  return found;
-}
+std::vector<std::string> names(std::string_view extension = "");
 
 // The pixels a picture must decode to.
 inline Image expected(const std::string& name) {

@@ -38,7 +38,7 @@ bool is_frame(uint8_t marker) {
 // Yields segments in order and passes over compressed data, stuffed bytes and restarts in between.
 class Walker {
  public:
-  explicit Walker(Bytes bytes) : bytes_(bytes), at_(2) {}
+  explicit Walker(Bytes bytes) : bytes_(bytes) {}
 
   // Nothing where the bytes end, or a segment's length goes beyond them.
   std::optional<Segment> next() {
@@ -69,7 +69,7 @@ class Walker {
   }
 
   Bytes bytes_;
-  size_t at_;  // never beyond the end
+  size_t at_ = 2;  // behind the start marker; never beyond the end
 };
 
 constexpr size_t kFrameBytes = 6;  // bits, height, width, components

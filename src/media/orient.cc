@@ -31,16 +31,17 @@ void mirror_top_bottom(Image& image) {
 // out(x, y) = in(y or its mirror, x or its mirror), tile by tile.
 Image swap_sides(const Image& in, bool mirror_x, bool mirror_y) {
   Image out(Size{in.size.height_px, in.size.width_px});
+  const ptrdiff_t row_bytes = ptrdiff_t{3} * in.size.width_px;
+  const ptrdiff_t step_bytes = mirror_y ? -row_bytes : row_bytes;
   const auto copy_tile = [&](int x0, int y0) {
     const int x1 = std::min(x0 + kTilePx, out.size.width_px);
     const int y1 = std::min(y0 + kTilePx, out.size.height_px);
+    const uint8_t* first = in.row(mirror_y ? in.size.height_px - 1 - x0 : x0);
     for (int y = y0; y < y1; ++y) {
-      const int in_x = mirror_x ? in.size.width_px - 1 - y : y;
-      uint8_t* target = out.row(y) + size_t{3} * x0;
-      for (int x = x0; x < x1; ++x, target += 3) {
-        const int in_y = mirror_y ? in.size.height_px - 1 - x : x;
-        std::memcpy(target, in.row(in_y) + size_t{3} * in_x, 3);
-      }
+      const uint8_t* source = first + ptrdiff_t{3} * (mirror_x ? in.size.width_px - 1 - y : y);
+      uint8_t* target = out.row(y) + ptrdiff_t{3} * x0;
+      for (int x = x0; x < x1; ++x, target += 3)
+        std::memcpy(target, source + (x - x0) * step_bytes, 3);
     }
   };
   for (int y = 0; y < out.size.height_px; y += kTilePx)

@@ -23,11 +23,11 @@ int through_table(const PngPixels& pixels, const uint8_t* samples, int count, Ta
 }
 
 // kColours: 1 for gray, 3 for RGB; kBytes: of one sample. The first byte is the high one.
-template <int kColours, int kBytes>
+template <size_t kColours, size_t kBytes>
 void opaque(const PngPixels& pixels, const uint8_t* samples, int count, Target target) {
   for (int i = 0; i < count; ++i, target.rgb += target.stride_bytes) {
     const uint8_t* pixel = samples + static_cast<size_t>(i) * (kColours * kBytes);
-    for (int c = 0; c < 3; ++c) target.rgb[c] = pixel[kColours == 3 ? c * kBytes : 0];
+    for (size_t c = 0; c < 3; ++c) target.rgb[c] = pixel[kColours == 3 ? c * kBytes : 0];
   }
   if (!pixels.key) return;
   target.rgb -= static_cast<size_t>(count) * target.stride_bytes;
@@ -43,12 +43,12 @@ void opaque(const PngPixels& pixels, const uint8_t* samples, int count, Target t
   }
 }
 
-template <int kColours, int kBytes>
+template <size_t kColours, size_t kBytes>
 void with_alpha(const uint8_t* samples, int count, Target target) {
   for (int i = 0; i < count; ++i, target.rgb += target.stride_bytes) {
     const uint8_t* pixel = samples + static_cast<size_t>(i) * ((kColours + 1) * kBytes);
     const uint8_t alpha = pixel[kColours * kBytes];
-    for (int c = 0; c < 3; ++c)
+    for (size_t c = 0; c < 3; ++c)
       target.rgb[c] = over_white(pixel[kColours == 3 ? c * kBytes : 0], alpha);
   }
 }
