@@ -107,7 +107,7 @@ Rgb level_colour(int level) {
       rgb_of(from_polar(0.92, 0.19, 104)), rgb_of(from_polar(0.75, 0.18, 55)),
       rgb_of(from_polar(0.65, 0.22, 8)),   rgb_of(from_polar(0.62, 0.22, 318)),
       rgb_of(from_polar(0.58, 0.18, 278)), rgb_of(from_polar(0.66, 0.13, 235)),
-      rgb_of(from_polar(0.72, 0.12, 185)), rgb_of(from_polar(0.70, 0.15, 145))};
+      rgb_of(from_polar(0.72, 0.12, 185)), rgb_of(from_polar(0.78, 0.19, 142))};
   return kColours[static_cast<size_t>(level) % kColours.size()];
 }
 

@@ -11,23 +11,22 @@ namespace fovea {
 namespace {
 
 constexpr int kRowsAtOnce = 16;
-constexpr int kScores = 256;
-constexpr int kReliefMost = 48;         // steps of the relief to either side
-constexpr double kReliefHeight = 0.22;  // OKLab lightness at the last step
-constexpr int kBlurLevels = 4;          // the relief is taken against a level this much coarser
+constexpr size_t kScores = 256;
+constexpr double kReliefHeight = 0.22;   // OKLab lightness at either end
+constexpr double kReliefContrast = 1.6;  // of the difference to the blurred photo
+constexpr int kBlurLevels = 4;           // the relief is taken against a level this much coarser
 
 // heat() with the relief added to its lightness, for every score and step.
-using Palette = std::array<std::array<Rgb, 2 * kReliefMost + 1>, kScores>;
+using Palette = std::array<std::array<Rgb, 2 * kReliefFlat + 1>, kScores>;
 
 const Palette& palette() {
   static const Palette made = [] {
     Palette out;
-    for (int score = 0; score < kScores; ++score) {
-      const OkLab base = heat(score / (kScores - 1.0));
-      for (int step = -kReliefMost; step <= kReliefMost; ++step) {
-        OkLab lit = base;
-        lit.lightness = std::clamp(base.lightness + kReliefHeight * step / kReliefMost, 0.08, 0.99);
-        out[static_cast<size_t>(score)][static_cast<size_t>(step + kReliefMost)] = rgb_of(lit);
+    for (size_t score = 0; score < kScores; ++score) {
+      const OkLab base = heat(static_cast<double>(score) / (kScores - 1));
+      for (size_t step = 0; step < out[score].size(); ++step) {
+        const double light = kReliefHeight * (static_cast<double>(step) / kReliefFlat - 1);
+        out[score][step] = rgb_of({std::clamp(base.lightness + light, 0.08, 0.99), base.a, base.b});
       }
     }
     return out;
@@ -86,12 +85,14 @@ Relief make_relief(Threads& threads, const Pyramid& pyramid, std::span<const Vie
     draw_photo(threads, pyramid, view, std::min(level + kBlurLevels, pyramid.levels() - 1),
                blurred);
   }
-  Relief relief{panel.size(), std::vector<int8_t>(static_cast<size_t>(panel.size().pixels()))};
-  const auto gray = [](const uint8_t* rgb) { return rgb[0] * 77 + rgb[1] * 150 + rgb[2] * 29; };
+  Relief relief{panel.size(), std::vector<uint8_t>(static_cast<size_t>(panel.size().pixels()))};
+  const auto gray = [](const uint8_t* rgb) {
+    return (rgb[0] * 77 + rgb[1] * 150 + rgb[2] * 29) / 65280.0;
+  };
   for (size_t i = 0; i < relief.light.size(); ++i) {
-    const double difference = (gray(&sharp.rgb[3 * i]) - gray(&blurred.rgb[3 * i])) / 65280.0;
-    const long step = std::lround(difference * 1.6 * kReliefMost);
-    relief.light[i] = static_cast<int8_t>(std::clamp<long>(step, -kReliefMost, kReliefMost));
+    const double difference = gray(&sharp.rgb[3 * i]) - gray(&blurred.rgb[3 * i]);
+    const double step = std::clamp(kReliefContrast * difference, -1.0, 1.0) * kReliefFlat;
+    relief.light[i] = static_cast<uint8_t>(std::lround(kReliefFlat + step));
   }
   return relief;
 }
@@ -114,10 +115,9 @@ void draw_map_panel(Threads& threads, const Map& map, Size canvas, const Relief&
         const size_t light_row =
             static_cast<size_t>(to.y_px - panel.y_px + y) * relief.size.width_px;
         for (int x = 0; x < to.width_px; ++x) {
-          const auto score = static_cast<size_t>(line[static_cast<size_t>(x)] / 257 + 0.5f);
-          const int step = relief.light[light_row + (to.x_px - panel.x_px + x)];
-          set_pixel(image, to.x_px + x, to.y_px + y,
-                    colours[score][static_cast<size_t>(step + kReliefMost)]);
+          const auto score = static_cast<size_t>(std::lround(line[static_cast<size_t>(x)] / 257));
+          const uint8_t light = relief.light[light_row + (to.x_px - panel.x_px + x)];
+          set_pixel(image, to.x_px + x, to.y_px + y, colours[score][light]);
         }
       }
     });

@@ -28,8 +28,9 @@ void draw_tower_panel(Threads& threads, const Pyramid& pyramid, const Plan& plan
 // less its own blur, so that it averages to nothing and the colours keep their meaning.
 struct Relief {
   Size size;
-  std::vector<int8_t> light;  // [height][width]
+  std::vector<uint8_t> light;  // [height][width], darker under kReliefFlat, lighter over it
 };
+inline constexpr int kReliefFlat = 48;  // of 0..96
 Relief make_relief(Threads& threads, const Pyramid& pyramid, std::span<const View> views,
                    const Rect& panel);
 
