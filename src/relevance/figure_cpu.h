@@ -7,8 +7,8 @@
 
 namespace fovea {
 
-// A pixel's values side by side, so that one vector instruction serves them all: the channels, then
-// 255 minus each, then zeros.
+// A pixel's values side by side, so that one vector instruction serves them all: the channels in
+// the first half, 255 minus each in the second.
 inline constexpr int kFigureLanes = 16;
 
 // For every lane: reach(p) = max over paths from p to the border of the least value on the path.

@@ -36,7 +36,7 @@ Channels noise_channels(Size size, uint32_t seed) {
   std::mt19937 random(seed);
   Channels channels(static_cast<size_t>(size.pixels()));
   for (ChannelValues& pixel : channels)
-    for (uint8_t& value : pixel) value = static_cast<uint8_t>(random());
+    for (size_t c = 0; c < kFigureChannels; ++c) pixel[c] = static_cast<uint8_t>(random());
   return channels;
 }
 
@@ -115,7 +115,7 @@ TEST(Figure, ADarkAndALightFigureCountAlike) {
   Channels channels = random_channels(size, 5, 9);
   const Plane one = measure_figure(size, channels);
   for (ChannelValues& pixel : channels)
-    for (uint8_t& value : pixel) value = static_cast<uint8_t>(255 - value);
+    for (size_t c = 0; c < kFigureChannels; ++c) pixel[c] = static_cast<uint8_t>(255 - pixel[c]);
   EXPECT_EQ(measure_figure(size, channels).value, one.value);
 }
 

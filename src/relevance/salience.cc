@@ -5,7 +5,6 @@
 
 #include "base/check.h"
 #include "relevance/box_sum.h"
-#include "relevance/luma.h"
 
 namespace fovea {
 namespace {
@@ -14,8 +13,6 @@ constexpr int kBlurRadius = 2;
 constexpr int kBlurTimes = 2;
 constexpr double kFloor = 0.02;
 constexpr double kCentre = 2.0;
-
-uint8_t to_byte(int value) { return static_cast<uint8_t>(std::clamp(value, 0, 255)); }
 
 // The mean of the work pixels a cell covers; integers, so that the order of summing is free.
 double mean_over(const Plane& plane, int row, int col, int side) {
@@ -76,16 +73,6 @@ int salience_work_level(const Pyramid& pyramid) {
   return level;
 }
 
-ChannelValues salience_channels(const uint8_t* rgb, uint32_t texture) {
-  const int r = rgb[0];
-  const int g = rgb[1];
-  const int b = rgb[2];
-  // The gains bring what photographs hold to about the same range. Red alone stands for skin, food
-  // and signs. T is 32 times the mean step, its sum over nine pixels 288 times.
-  return {luma_of(rgb), to_byte(128 + 2 * (r - g)), to_byte(128 + ((2 * b - r - g) >> 2)),
-          to_byte(4 * (r - std::max(g, b))), static_cast<uint8_t>(std::min(255U, texture / 72))};
-}
-
 Map combine_salience(const Plane& figure, const Plane& texture, int work_level, Size canvas,
                      const SalienceParams& params) {
   Map map(grid_at(canvas, params.level));
@@ -126,7 +113,7 @@ Map measure_salience(Threads& threads, const Pyramid& pyramid, const SaliencePar
   size_t pixel = 0;
   for (int y = 0; y < level.size.height_px; ++y)
     for (int x = 0; x < level.size.width_px; ++x, ++pixel)
-      channels[pixel] = salience_channels(level.row(y) + 3 * x, around.value[pixel]);
+      set_channels(level.row(y) + 3 * x, around.value[pixel], channels[pixel]);
   const Plane figure = measure_figure(level.size, channels);
   return combine_salience(box_sum(figure, kBlurRadius, kBlurTimes),
                           box_sum(texture, kBlurRadius, kBlurTimes), work, pyramid.canvas(),

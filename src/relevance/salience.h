@@ -25,6 +25,7 @@
 #include "fovea/words.h"
 #include "pyramid/pyramid.h"
 #include "relevance/figure.h"
+#include "relevance/luma.h"
 #include "relevance/texture.h"
 
 namespace fovea {
@@ -38,10 +39,23 @@ Map measure_salience(Threads& threads, const Pyramid& pyramid, const SaliencePar
 // The specification; every value is equal.
 Map measure_salience_reference(const Pyramid& pyramid, const SalienceParams& params = {});
 
+// The five channels of a pixel: lightness, red against green, blue against yellow, red alone (skin,
+// food, signs), texture. The gains bring what photographs hold to about the same range. `texture`
+// is the sum of T over the pixel and its eight neighbours, 288 times the mean step.
+inline void set_channels(const uint8_t* rgb, uint32_t texture, ChannelValues& channels) {
+  const auto to_byte = [](int value) { return static_cast<uint8_t>(std::clamp(value, 0, 255)); };
+  const int r = rgb[0];
+  const int g = rgb[1];
+  const int b = rgb[2];
+  channels[0] = luma_of(rgb);
+  channels[1] = to_byte(128 + 2 * (r - g));
+  channels[2] = to_byte(128 + ((2 * b - r - g) >> 2));
+  channels[3] = to_byte(4 * (r - std::max(g, b)));
+  channels[4] = static_cast<uint8_t>(std::min(255U, texture / 72));
+}
+
 // The steps both share.
 int salience_work_level(const Pyramid& pyramid);
-// The five channels of a pixel; `texture` is the sum of T over the pixel and its eight neighbours.
-ChannelValues salience_channels(const uint8_t* rgb, uint32_t texture);
 // The blurred planes at the cells of a level, combined and quantised.
 Map combine_salience(const Plane& figure, const Plane& texture, int work_level, Size canvas,
                      const SalienceParams& params);

@@ -27,7 +27,7 @@ Map measure_salience_reference(const Pyramid& pyramid, const SalienceParams& par
   std::vector<ChannelValues> channels;
   for (int y = 0; y < level.size.height_px; ++y)
     for (int x = 0; x < level.size.width_px; ++x)
-      channels.push_back(salience_channels(level.row(y) + 3 * x, around.row(y)[x]));
+      set_channels(level.row(y) + 3 * x, around.row(y)[x], channels.emplace_back());
   const Plane figure = measure_figure_reference(level.size, channels);
   return combine_salience(box_sum(box_sum(figure, 2), 2), box_sum(box_sum(texture, 2), 2), work,
                           pyramid.canvas(), params);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pictures the tests of this room are made of.
+// Pictures the tests and benchmarks of this room are made of.
 #pragma once
 
 #include <algorithm>
@@ -46,7 +46,7 @@ inline void fill_rectangle(Image& image, int x0, int y0, int width, int height, 
 }
 
 // Something like a photograph: a gradient, rectangles of every size, and a little noise.
-inline Image scene_image(Size size, uint32_t seed) {
+inline Image scene_image(Size size, uint32_t seed, int rectangles = 24) {
   Image image(size);
   std::mt19937 random(seed);
   const auto below = [&](int limit) {
@@ -60,7 +60,7 @@ inline Image scene_image(Size size, uint32_t seed) {
       pixel[2] = static_cast<uint8_t>(200 - 90 * y / size.height_px);
     }
   }
-  for (int i = 0; i < 24; ++i) {
+  for (int i = 0; i < rectangles; ++i) {
     const int width = 1 + below(1 + size.width_px / 4);
     const int height = 1 + below(1 + size.height_px / 4);
     fill_rectangle(image, below(size.width_px), below(size.height_px), width, height,
