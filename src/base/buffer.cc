@@ -9,7 +9,6 @@ namespace fovea {
 namespace {
 
 constexpr size_t kLargePage = size_t{2} << 20;
-constexpr size_t kCacheLine = 64;
 
 }  // namespace
 
@@ -19,7 +18,5 @@ void prefer_large_pages(void* data, size_t bytes) {
   // A refusal changes nothing but the time the first touch takes.
   if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);  // NOLINT
 }
-
-size_t buffer_alignment(size_t bytes) { return bytes >= 2 * kLargePage ? kLargePage : kCacheLine; }
 
 }  // namespace fovea

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <hwy/targets.h>
 
+#include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <random>
 
@@ -24,8 +26,10 @@ std::string name(Size from, Size to) {
 
 void expect_equal(const Image& got, const Image& expected, const std::string& what) {
   ASSERT_EQ(got.size, expected.size) << what;
-  for (size_t i = 0; i < expected.rgb.size(); ++i)
-    ASSERT_EQ(int{got.rgb[i]}, int{expected.rgb[i]}) << what << ", first bad index " << i;
+  const auto [bad, wanted] = std::mismatch(got.rgb.begin(), got.rgb.end(), expected.rgb.begin());
+  if (bad == got.rgb.end()) return;
+  FAIL() << what << ", first bad index " << bad - got.rgb.begin() << ": " << int{*bad}
+         << ", expected " << int{*wanted};
 }
 
 const std::vector<std::pair<Size, Size>>& shapes() {
