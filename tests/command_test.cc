@@ -12,7 +12,7 @@ const std::string kPicture = FOVEA_SOURCE_DIR "/examples/pictures/coffee.png";
 
 // One line on stderr that starts with "fovea:", nothing on stdout, exit status 2.
 void expect_refused(const std::vector<std::string>& arguments, const std::string& must_say) {
-  const Run run = run_fovea(arguments);
+  const Outcome run = run_fovea(arguments);
   std::string shown;
   for (const std::string& argument : arguments) shown += " '" + argument + "'";
   EXPECT_EQ(run.status, 2) << shown << "\n" << run.err;
@@ -23,7 +23,7 @@ void expect_refused(const std::vector<std::string>& arguments, const std::string
 }
 
 TEST(Command, WithoutASubcommandPrintsHelp) {
-  const Run run = run_fovea({});
+  const Outcome run = run_fovea({});
   EXPECT_EQ(run.status, 0);
   EXPECT_NE(run.out.find("see"), std::string::npos);
   EXPECT_EQ(run.err, "");
@@ -32,7 +32,7 @@ TEST(Command, WithoutASubcommandPrintsHelp) {
 TEST(Command, VersionAndHelpGoToStdout) {
   EXPECT_TRUE(run_fovea({"--version"}).out.starts_with("fovea 0."));
   for (const std::string command : {"see", "info", "bench"}) {
-    const Run run = run_fovea({command, "--help"});
+    const Outcome run = run_fovea({command, "--help"});
     EXPECT_EQ(run.status, 0);
     EXPECT_NE(run.out.find("Examples:"), std::string::npos) << command;
     EXPECT_EQ(run.err, "");
@@ -90,7 +90,7 @@ TEST(Command, BadPathsAreRefused) {
 TEST(Command, InfoNamesTheCpuAndEveryPlan) {
   const auto json = nlohmann::json::parse(run_fovea({"info", "--json"}).out);
   EXPECT_EQ(json["devices"][0]["name"], "cpu");
-  const Run text = run_fovea({"info"});
+  const Outcome text = run_fovea({"info"});
   for (const auto& [name, description] : json["plans"].items())
     EXPECT_NE(text.out.find(name), std::string::npos) << name;
   EXPECT_EQ(json["limits"]["max_pixels"], 178956970);

@@ -128,7 +128,7 @@ Run add_see(CLI::App& program) {
   command
       ->add_option("-b,--budget", options.budget_tokens,
                    "The most tokens (cells) the plan may hold (default: 96; all for uniform)")
-      ->check(CLI::Range(1, 1 << 30));
+      ->check(whole_number(1, 1 << 30));
   command->add_option("--question", options.question, "What is asked of the picture");
   command->add_option("--coupling", flags->coupling,
                       "A picture of what the question has to do with each place, white the most");
@@ -148,7 +148,7 @@ Run add_see(CLI::App& program) {
       "Write information, salience, coupling and relevance as 16-bit PNG into this folder");
   command
       ->add_option("--max-pixels", options.max_pixels, "Refuse larger images (default: 178956970)")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
+      ->check(whole_number(1, uint64_t{1} << 40));
   add_common(*command, flags->common);
   command->footer(
       "Examples:\n"

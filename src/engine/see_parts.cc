@@ -79,9 +79,9 @@ Scenery describe(const Sight& sight, const std::string& name, const SeeOptions& 
   scenery.fixations = sight.fixations;
   scenery.image = sight.image;
   scenery.title = name == "-" ? "stdin" : std::filesystem::path(name).filename().string();
-  if (!options.question.empty()) scenery.title += ": " + options.question;
+  scenery.question = options.question;
   scenery.caption = fmt::format(
-      "{} tokens of {} ({:.1f} %)  ·  {}{}  ·  {} of patches  ·  {:.1f} ms",
+      "{} tokens of {} ({:.1f} %) · {}{} · {} of patches · {:.1f} ms",
       with_commas(sight.plan.tokens()), with_commas(sight.tokens_full),
       100.0 * sight.plan.tokens() / static_cast<double>(sight.tokens_full), sight.plan.maker,
       sight.plan.budget_tokens > 0
