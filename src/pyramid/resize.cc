@@ -22,10 +22,13 @@ double cubic(double x) {
   return 0.0;
 }
 
+// Towards zero: half is added before, not rounded to even.
+int truncated(double value) { return static_cast<int>(value); }
+
 int precision_for(double largest_weight) {
   int bits = 0;
   while (bits < kMaxPrecisionBits &&
-         static_cast<int>(0.5 + largest_weight * (1 << (bits + 1))) < (1 << 15))
+         truncated(0.5 + largest_weight * (1 << (bits + 1))) < (1 << 15))
     ++bits;
   return bits;
 }
@@ -50,8 +53,8 @@ ResizeAxis make_resize_axis(int in_px, int out_px) {
   double largest = 0;
   for (size_t i = 0; i < outputs; ++i) {
     const double centre = scale * (static_cast<double>(i) + 0.5);
-    const int first = std::max(static_cast<int>(centre - support + 0.5), 0);
-    const int end = std::min(static_cast<int>(centre + support + 0.5), in_px);
+    const int first = std::max(truncated(centre - support + 0.5), 0);
+    const int end = std::min(truncated(centre + support + 0.5), in_px);
     axis.first[i] = first;
     axis.count[i] = std::clamp(end - first, 1, axis.taps);
     double* weights = &exact[i * static_cast<size_t>(axis.taps)];
@@ -69,7 +72,7 @@ ResizeAxis make_resize_axis(int in_px, int out_px) {
   axis.precision_bits = precision_for(largest);
   for (size_t i = 0; i < exact.size(); ++i) {
     const double scaled = exact[i] * (1 << axis.precision_bits);
-    axis.weight[i] = static_cast<int16_t>(scaled < 0 ? scaled - 0.5 : scaled + 0.5);
+    axis.weight[i] = static_cast<int16_t>(truncated(scaled < 0 ? scaled - 0.5 : scaled + 0.5));
   }
   return axis;
 }

@@ -37,7 +37,7 @@ inline PairAxis make_pairs(const ResizeAxis& axis, bool even) {
     out.first.push_back(axis.first[i] - shift);
     out.count.push_back((axis.count[i] + shift + 1) / 2);
     for (int j = 0; j < axis.count[i]; ++j) {
-      const auto tap = static_cast<size_t>(j + shift);
+      const size_t tap = static_cast<size_t>(j) + static_cast<size_t>(shift);
       out.weight[i * static_cast<size_t>(out.pairs) + tap / 2][tap % 2] =
           axis.weight[i * static_cast<size_t>(axis.taps) + static_cast<size_t>(j)];
     }

@@ -127,7 +127,7 @@ TEST(ResizeAxis, WeightsSumToOneWithinTheirRounding) {
       const auto begin = axis.weight.begin() + static_cast<int64_t>(i) * axis.taps;
       const int sum = std::accumulate(begin, begin + axis.taps, 0);
       // Each weight is rounded by at most half a step.
-      EXPECT_NEAR(sum, 1 << axis.precision_bits, (axis.count[static_cast<size_t>(i)] + 1) / 2)
+      EXPECT_NEAR(sum, 1 << axis.precision_bits, 0.5 * axis.count[static_cast<size_t>(i)])
           << in << " -> " << out << " at " << i;
       EXPECT_GE(axis.first[static_cast<size_t>(i)], 0);
       EXPECT_LE(axis.first[static_cast<size_t>(i)] + axis.count[static_cast<size_t>(i)], in);
