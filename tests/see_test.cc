@@ -146,6 +146,9 @@ TEST(See, ImagesThatDoNotFitTheirSizeAreRefused) {
   EXPECT_FALSE(see(Image(Size{64, 64}), {.max_pixels = 64 * 63}));
   EXPECT_FALSE(see(Image(Size{64, 64}), {.plan = "spiral"}));
   EXPECT_FALSE(see(Image(Size{64, 64}), {.fixations = {{64, 0}}}));
+  Map torn(Grid{2, 2});
+  torn.score.pop_back();
+  EXPECT_FALSE(see(Image(Size{64, 64}), {.coupling = torn}));
 }
 
 }  // namespace

@@ -24,6 +24,7 @@ Result<Sight> see_decoded(Result<Image> decoded, const std::string& name, const 
   if (!decoded) return decoded.error();
   const auto relevance_params = relevance_params_of(options);
   if (!relevance_params) return relevance_params.error();
+  if (const auto checked = check_coupling(options.coupling); !checked) return checked.error();
   Threads threads(options.threads > 0 ? options.threads : usable_cores());
 
   Sight sight;

@@ -55,6 +55,15 @@ Status check_image(const Image& image, const SeeOptions& options) {
   return Done{};
 }
 
+Status check_coupling(const Map& coupling) {
+  const auto [rows, cols] = coupling.grid;
+  const bool fits =
+      rows >= 0 && cols >= 0 && coupling.score.size() == static_cast<size_t>(coupling.grid.cells());
+  if (fits) return Done{};
+  return bad_input(fmt::format("a coupling map of {}x{} cells needs as many scores, found {}", rows,
+                               cols, coupling.score.size()));
+}
+
 Result<std::vector<Point>> fixations_on_canvas(const std::vector<Point>& fixations, Size image,
                                                Size canvas) {
   std::vector<Point> placed;
