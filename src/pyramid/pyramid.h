@@ -44,7 +44,7 @@ struct Tile {
   int col = 0;
 
   friend bool operator==(const Tile&, const Tile&) = default;
-  friend auto operator<=>(const Tile&, const Tile&) = default;
+  friend auto operator<=>(const Tile&, const Tile&) = default;  // NOLINT(modernize-use-nullptr)
 };
 
 // The tiles of a canvas: rows x cols; those on the right and lower edge may hang over it.

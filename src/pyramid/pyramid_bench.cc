@@ -39,6 +39,8 @@ double bytes_of(const Pyramid& pyramid) {
 bool verified(const Pyramid& pyramid) {
   std::vector<Image> images;
   std::vector<LevelPixels> levels;
+  images.reserve(static_cast<size_t>(pyramid.levels()));
+  levels.reserve(static_cast<size_t>(pyramid.levels()));
   for (int level = 0; level < pyramid.levels(); ++level)
     images.emplace_back(pyramid.level(level).size);
   for (Image& image : images)
