@@ -51,7 +51,7 @@ Status save_maps(const std::string& folder, const Sight& sight) {
                                                      {"coupling", &sight.coupling},
                                                      {"relevance", &sight.relevance}};
   for (const auto& [name, map] : maps) {
-    const auto saved =
+    auto saved =
         save_png((std::filesystem::path(folder) / (std::string(name) + ".png")).string(), *map);
     if (!saved) return saved;
   }
@@ -59,8 +59,7 @@ Status save_maps(const std::string& folder, const Sight& sight) {
 }
 
 Status read_flags(SeeFlags& flags) {
-  const auto device = check_device(flags.common.device);
-  if (!device) return device;
+  if (auto device = check_device(flags.common.device); !device) return device;
   for (const std::string& text : flags.fixations) {
     const auto point = parse_point(text);
     if (!point) return point.error();

@@ -157,10 +157,11 @@ HWY_INLINE auto Narrow(hn::Vec256<int16_t> low, hn::Vec256<int16_t> high) {
 
 // Brings the left and right pixel of two pairs together, channel by channel: RR GG BB RR GG BB. The
 // pairs are 12 of the 16 bytes of a 128-bit block, its first ones (early) or its last ones (late).
-// NOLINTNEXTLINE(bugprone-macro-parentheses): a list of numbers, used with 0 and 4
+// NOLINTBEGIN(bugprone-macro-parentheses): a list of numbers, used with 0 and 4
 #define FOVEA_PAIRS(at)                                                                    \
   at + 0, at + 3, at + 1, at + 4, at + 2, at + 5, at + 6, at + 9, at + 7, at + 10, at + 8, \
       at + 11, at, at, at, at
+// NOLINTEND(bugprone-macro-parentheses)
 // Drops the two idle bytes after each six.
 #define FOVEA_SIXES 0, 1, 2, 3, 4, 5, 8, 9, 10, 11, 12, 13, 0, 0, 0, 0
 
