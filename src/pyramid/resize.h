@@ -7,8 +7,8 @@
 //
 // The cubic has a = -0.5 and is stretched by the scale where the side shrinks.
 //
-// The order of the passes shows in the last bit of a value in four. It is the one of Pillow 13;
-// before, Pillow always took the horizontal pass first.
+// The order of the passes shows in up to a quarter of the values. It is the one of Pillow 13;
+// before, Pillow took the horizontal pass first.
 #pragma once
 
 #include <cstdint>
