@@ -13,7 +13,7 @@
 #define HWY_TARGET_INCLUDE "pyramid/resize_cpu.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
-#include "pyramid/resize_columns-inl.h"
+#include "pyramid/resize_columns_inl.h"
 
 #ifndef FOVEA_RESIZE_CPU_ONCE
 #define FOVEA_RESIZE_CPU_ONCE
