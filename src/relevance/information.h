@@ -35,6 +35,7 @@ const std::array<uint32_t, kCellPx * kCellPx + 1>& plogp_table();
 
 // The score of a cell of `pixels` pixels whose bins' table values sum to `sum`.
 inline uint16_t information_score(uint32_t pixels, uint32_t sum) {
+  if (pixels == 0) return 0;  // nothing to see; no cell of a grid is so
   // Never negative: n log n of the whole exceeds that of any two parts by more than log2 n.
   const uint64_t held = plogp_table()[pixels] - sum;
   const uint64_t most = (uint64_t{pixels} * kInformationBits) << 16;
