@@ -146,8 +146,8 @@ TEST_F(MappedFileTest, OtherPeoplesFaultsStayTheirs) {
       {
         const auto ours = MappedFile::open(path);
         const int descriptor = ::open(write("b", 5'000).c_str(), O_RDWR);
-        auto* theirs = static_cast<volatile char*>(
-            mmap(nullptr, 5'000, PROT_READ, MAP_SHARED, descriptor, 0));
+        auto* theirs =
+            static_cast<volatile char*>(mmap(nullptr, 5'000, PROT_READ, MAP_SHARED, descriptor, 0));
         if (ftruncate(descriptor, 0) == 0) std::fputc(theirs[4'999], stderr);
       },
       "");
