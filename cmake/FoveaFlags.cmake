@@ -2,6 +2,8 @@
 add_library(fovea_flags INTERFACE)
 target_compile_options(fovea_flags INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wvla>
+  # Options are structs with defaults, of which a caller names the fields it cares for.
+  $<$<COMPILE_LANGUAGE:CXX>:-Wno-missing-field-initializers>
   # GCC 12 sees overlapping copies in std::string where there are none (its bug 105651).
   $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>
   # The same numbers on every machine: no fused multiply-add unless the code asks for it.

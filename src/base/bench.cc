@@ -6,7 +6,27 @@
 #include <cstring>
 #include <memory>
 
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
 namespace fovea {
+namespace {
+
+// A copy whose stores go past the caches, so that the target is not read first. A copy by memcpy
+// does that or not, as the library sees fit. Whole cache lines; both pointers start on one.
+void stream_copy(uint8_t* target, const uint8_t* source, int64_t bytes) {
+#if defined(__SSE2__)
+  for (int64_t i = 0; i < bytes; i += 16)
+    _mm_stream_si128(reinterpret_cast<__m128i*>(target + i),
+                     _mm_load_si128(reinterpret_cast<const __m128i*>(source + i)));
+  _mm_sfence();
+#else
+  std::memcpy(target, source, static_cast<size_t>(bytes));
+#endif
+}
+
+}  // namespace
 
 std::vector<BenchEntry>& bench_entries() {
   static std::vector<BenchEntry> entries;
@@ -33,14 +53,21 @@ double Bench::copy_bytes_per_ms() {
   if (copy_bytes_per_ms_ > 0) return copy_bytes_per_ms_;
   constexpr int64_t kBytes = int64_t{256} << 20;  // far larger than any cache
   constexpr int64_t kChunk = int64_t{1} << 20;
-  const auto source = std::make_unique<uint8_t[]>(kBytes);
-  const auto target = std::make_unique<uint8_t[]>(kBytes);
-  const double ms = median_ms([&] {
+  constexpr int64_t kLine = 64;
+  const auto memory = std::make_unique<uint8_t[]>(2 * kBytes + kLine);
+  uint8_t* source = memory.get() + (kLine - reinterpret_cast<uintptr_t>(memory.get()) % kLine);
+  uint8_t* target = source + kBytes;
+  const double plain_ms = median_ms([&] {
     threads.for_each(kBytes, kChunk, [&](int64_t begin, int64_t end) {
-      std::memcpy(target.get() + begin, source.get() + begin, static_cast<size_t>(end - begin));
+      std::memcpy(target + begin, source + begin, static_cast<size_t>(end - begin));
     });
   });
-  copy_bytes_per_ms_ = 2.0 * kBytes / ms;
+  const double streamed_ms = median_ms([&] {
+    threads.for_each(kBytes, kChunk, [&](int64_t begin, int64_t end) {
+      stream_copy(target + begin, source + begin, end - begin);
+    });
+  });
+  copy_bytes_per_ms_ = 2.0 * kBytes / std::min(plain_ms, streamed_ms);
   return copy_bytes_per_ms_;
 }
 

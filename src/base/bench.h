@@ -29,8 +29,8 @@ class Bench {
   static double median_ms(const std::function<void()>& body, int min_calls = 5,
                           double budget_ms = 500);
 
-  // Bytes per ms that a plain copy moves on these threads (bytes read + bytes written), measured
-  // once.
+  // Bytes per ms that the faster of two copies, memcpy and streaming stores, moves on these threads
+  // (bytes read + bytes written), measured once.
   double copy_bytes_per_ms();
 
   void add(bool verified, BenchRow row);

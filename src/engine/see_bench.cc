@@ -36,7 +36,7 @@ struct FrontEnd {
 };
 
 FrontEnd look(Threads& threads, Pyramid& pyramid, int budget_tokens) {
-  rebuild_pyramid(threads, pyramid);
+  pyramid = build_pyramid(threads, Image(pyramid.canvas()));
   const Relevance relevance = measure_relevance(threads, pyramid, nullptr);
   const Detail detail = measure_detail(threads, pyramid);
   const Scene scene{.canvas = pyramid.canvas(),

@@ -13,6 +13,7 @@ namespace fovea {
 
 inline constexpr int64_t kDefaultMaxPixels = 178'956'970;
 inline constexpr int kMaxSideRatio = 200;
+inline constexpr int kMaxJpegScans = 256;
 
 struct DecodeLimits {
   int64_t max_pixels = kDefaultMaxPixels;  // checked from the header, before memory is taken
@@ -23,7 +24,7 @@ struct DecodeLimits {
 Result<Image> decode_image(std::span<const uint8_t> bytes, const std::string& name,
                            const DecodeLimits& limits = {});
 
-// The same from a file; "-" reads stdin.
+// The same from a file or a FIFO; "-" reads stdin.
 Result<Image> read_image(const std::string& path, const DecodeLimits& limits = {});
 
 }  // namespace fovea

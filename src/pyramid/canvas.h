@@ -22,8 +22,8 @@ inline constexpr CanvasLimits kCanvasKeepsAll{65'536, std::numeric_limits<int64_
 // The size smart_resize gives; an error when the side ratio is over 200.
 Result<Size> canvas_size(Size image, const CanvasLimits& limits = {});
 
-// Resizes with Pillow's 8-bit fixed-point bicubic (a = -0.5, antialiased when it shrinks): what
-// transformers' processor computes. Returns the image untouched where the size is kept.
+// Resizes with 8-bit fixed-point bicubic (a = -0.5, antialiased when it shrinks), bit for bit what
+// transformers' processor computes (resize.h). Returns the image untouched where the size is kept.
 Image fit_canvas(Threads& threads, Image image, Size canvas);
 
 }  // namespace fovea

@@ -18,7 +18,7 @@ struct RelevanceParams {
   int level = 0;  // the cell grid the maps are measured at
   Balance balance = Balance::kMean;
   bool centre_bias = true;
-  // Weight of the first pole of each tension.
+  // Weight of the first pole of each tension, in [0,1].
   double compress_particularize = 0.5;  // information against salience
   double exploit_explore = 0.6;         // coupling against information
   double focus_diversify = 0.5;         // coupling against salience
@@ -47,6 +47,11 @@ struct Detail {
   }
 };
 
+// Says what is wrong with parameters a person gave for a pyramid of so many levels.
+Status check_relevance(const RelevanceParams& params, int levels);
+
+// `coupling` is null where no question was asked, or a map at the grid of any level (or of any grid
+// stretched over the canvas; see coupling.h).
 Relevance measure_relevance(Threads& threads, const Pyramid& pyramid, const Map* coupling,
                             const RelevanceParams& params = {});
 

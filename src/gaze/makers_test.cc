@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every plan maker of the registry against its reference and against what all plans must hold.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <sstream>
+#include <string>
+
+#include "gaze/gaze.h"
+#include "gaze/plan_checks.h"
+#include "gaze/random_scene.h"
+
+namespace fovea {
+namespace {
+
+std::string describe(const Scene& scene) {
+  std::ostringstream text;
+  text << scene.canvas.width_px << "x" << scene.canvas.height_px << " budget "
+       << scene.budget_tokens << " fixations " << scene.fixations.size();
+  return text.str();
+}
+
+class EveryMaker : public testing::TestWithParam<PlanMaker> {
+ protected:
+  // A scene for this maker; now and then without a budget where it may be.
+  static void next_scene(Random& random, Grid grid, OwnedScene& owned) {
+    fill_random_scene(random, grid, owned);
+    if (GetParam().without_budget && random.one_in(8)) owned.scene.budget_tokens = 0;
+  }
+};
+
+TEST_P(EveryMaker, HoldsBudgetOrderAndCoverOnAHundredThousandRandomMaps) {
+  Random random(1);
+  OwnedScene owned;
+  for (int i = 0; i < 100'000; ++i) {
+    next_scene(random, random_grid(random, i % 50 == 0 ? 100 : 24), owned);
+    const Result<Plan> plan = make_plan(GetParam().name, owned.scene);
+    ASSERT_TRUE(plan) << plan.error().message;
+    ASSERT_EQ(plan_fault(GetParam(), owned.scene, *plan), "")
+        << "map " << i << " " << describe(owned.scene);
+    if (i % 8 != 0) continue;
+    const Result<Plan> again = make_plan(GetParam().name, owned.scene);
+    ASSERT_EQ(plan->cells, again->cells) << "map " << i << " " << describe(owned.scene);
+  }
+}
+
+TEST_P(EveryMaker, EqualsItsReferenceOnThreeThousandRandomMaps) {
+  Random random(2);
+  OwnedScene owned;
+  for (int i = 0; i < 3'000; ++i) {
+    // Proportional has more than one region from 256 cells and tokens on.
+    const Grid grid =
+        i % 10 == 0 ? Grid{random.range(8, 32), random.range(8, 32)} : random_grid(random, 14);
+    next_scene(random, grid, owned);
+    const Result<Plan> plan = make_plan(GetParam().name, owned.scene);
+    ASSERT_TRUE(plan) << plan.error().message;
+    std::vector<Cell> expected = GetParam().reference(owned.scene);
+    std::sort(expected.begin(), expected.end());
+    ASSERT_EQ(plan->cells, expected) << "map " << i << " " << describe(owned.scene);
+  }
+}
+
+TEST_P(EveryMaker, HoldsOnA13000PxCanvasForBudgetsFromOneToAllCells) {
+  Random random(3);
+  OwnedScene owned;
+  for (const int budget : {1, 2, 68, 96, 4'096, 16'384, 164'836, INT32_MAX}) {
+    fill_scene(random, canvas_of({406, 406}), budget, owned);
+    const Result<Plan> plan = make_plan(GetParam().name, owned.scene);
+    ASSERT_TRUE(plan) << plan.error().message;
+    EXPECT_EQ(plan_fault(GetParam(), owned.scene, *plan), "") << describe(owned.scene);
+  }
+}
+
+TEST_P(EveryMaker, ReadsOneCellWhereTheCanvasIsOne) {
+  Random random(4);
+  OwnedScene owned;
+  for (const int budget : {1, 2, 96}) {
+    fill_scene(random, canvas_of({1, 1}), budget, owned);
+    const Result<Plan> plan = make_plan(GetParam().name, owned.scene);
+    ASSERT_TRUE(plan) << plan.error().message;
+    EXPECT_EQ(plan->cells, (std::vector<Cell>{{0, 0, 0}}));
+  }
+}
+
+TEST_P(EveryMaker, ReadsTheWholeCanvasAtLevel0WhenTheBudgetHasRoomForAll) {
+  Random random(5);
+  OwnedScene owned;
+  fill_scene(random, canvas_of({9, 13}), 1'000, owned);
+  const Result<Plan> plan = make_plan(GetParam().name, owned.scene);
+  ASSERT_TRUE(plan) << plan.error().message;
+  EXPECT_EQ(plan->cells, CellTree(owned.scene.canvas).cells_of(0));
+}
+
+INSTANTIATE_TEST_SUITE_P(Gaze, EveryMaker,
+                         testing::ValuesIn(plan_makers().begin(), plan_makers().end()),
+                         [](const auto& maker) {
+                           std::string name = maker.param.name;
+                           std::erase_if(name, [](char c) { return c == '-' || c == '+'; });
+                           return name;
+                         });
+
+}  // namespace
+
+void PrintTo(const PlanMaker& maker, std::ostream* out) { *out << maker.name; }
+void PrintTo(const Cell& cell, std::ostream* out) {
+  *out << "(" << cell.level << "," << cell.row << "," << cell.col << ")";
+}
+
+}  // namespace fovea

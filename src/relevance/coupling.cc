@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "relevance/coupling.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <vector>
+
+#include "relevance/coupling_span.h"
+
+namespace fovea {
+namespace {
+
+// The given rows (or columns) that one row (or column) of cells shares pixels with.
+struct Overlap {
+  int first = 0;
+  std::vector<double> shared_px;
+};
+
+template <class GivenSpan>
+std::vector<Overlap> list_overlaps(int cells, int level, int side_px, int given,
+                                   const GivenSpan& given_span) {
+  std::vector<PxSpan> spans;
+  spans.reserve(static_cast<size_t>(given));
+  for (int i = 0; i < given; ++i) spans.push_back(given_span(i));
+  std::vector<Overlap> overlaps(static_cast<size_t>(cells));
+  int first = 0;
+  for (int cell = 0; cell < cells; ++cell) {
+    const PxSpan span = level_span(cell, level, side_px);
+    while (first + 1 < given && shared(span, spans[static_cast<size_t>(first)]) <= 0) ++first;
+    Overlap& overlap = overlaps[static_cast<size_t>(cell)];
+    overlap.first = first;
+    for (int i = first; i < given; ++i) {
+      const double px = shared(span, spans[static_cast<size_t>(i)]);
+      if (px <= 0) break;
+      overlap.shared_px.push_back(px);
+    }
+  }
+  return overlaps;
+}
+
+uint16_t weighted_mean(const Map& given, const Overlap& rows, const Overlap& cols) {
+  double sum = 0;
+  double weight = 0;
+  for (size_t r = 0; r < rows.shared_px.size(); ++r) {
+    for (size_t c = 0; c < cols.shared_px.size(); ++c) {
+      const double shared_px = rows.shared_px[r] * cols.shared_px[c];
+      sum +=
+          shared_px * given.at(rows.first + static_cast<int>(r), cols.first + static_cast<int>(c));
+      weight += shared_px;
+    }
+  }
+  return static_cast<uint16_t>(std::min(65535.0, sum / weight + 0.5));
+}
+
+constexpr size_t kLanes = 8;  // sums in a fixed order, so that every CPU rounds alike
+
+double sum_of(const std::array<double, kLanes>& lanes) {
+  return ((lanes[0] + lanes[4]) + (lanes[1] + lanes[5])) +
+         ((lanes[2] + lanes[6]) + (lanes[3] + lanes[7]));
+}
+
+double dot(const float* a, const float* b, size_t count) {
+  std::array<double, kLanes> lanes{};
+  size_t i = 0;
+  for (; i + kLanes <= count; i += kLanes)
+    for (size_t j = 0; j < kLanes; ++j) lanes[j] += double{a[i + j]} * double{b[i + j]};
+  for (size_t j = 0; i + j < count; ++j) lanes[j] += double{a[i + j]} * double{b[i + j]};
+  return sum_of(lanes);
+}
+
+}  // namespace
+
+Result<Map> couple_map(const Map& given, Size canvas, int level) {
+  const Grid from = given.grid;
+  if (from.rows < 1 || from.cols < 1 || given.score.size() != static_cast<size_t>(from.cells()))
+    return bad_input(
+        fmt::format("coupling map: {} scores for a grid of {} rows and {} columns; give "
+                    "one score a cell",
+                    given.score.size(), from.rows, from.cols));
+  if (level < 0 || level >= level_count(canvas))
+    return bad_input(fmt::format("coupling map: level {} of a canvas that has levels 0 to {}",
+                                 level, level_count(canvas) - 1));
+  Map map(grid_at(canvas, level));
+  if (map.grid == from) {
+    map.score = given.score;
+    return map;
+  }
+  const auto rows = list_overlaps(map.grid.rows, level, canvas.height_px, from.rows,
+                                  [&](int r) { return given_row_span(from, r, canvas); });
+  const auto cols = list_overlaps(map.grid.cols, level, canvas.width_px, from.cols,
+                                  [&](int c) { return given_col_span(from, c, canvas); });
+  size_t cell = 0;
+  for (const Overlap& row : rows)
+    for (const Overlap& col : cols) map.score[cell++] = weighted_mean(given, row, col);
+  return map;
+}
+
+Result<Map> couple_features(Threads& threads, std::span<const float> features,
+                            std::span<const float> query, Grid grid) {
+  if (grid.rows < 1 || grid.cols < 1 || query.empty() ||
+      features.size() != static_cast<size_t>(grid.cells()) * query.size())
+    return bad_input(
+        fmt::format("coupling: {} feature values for {} cells and a query of {}; give "
+                    "cells x query values",
+                    features.size(), grid.cells(), query.size()));
+  const double query_norm = std::sqrt(dot(query.data(), query.data(), query.size()));
+  if (!std::isfinite(query_norm) || query_norm == 0)
+    return bad_input(
+        fmt::format("coupling: a query vector of length {} has no direction; give finite "
+                    "values, not all zero",
+                    query_norm));
+  Map map(grid);
+  constexpr int64_t kChunkCells = 64;
+  threads.for_each(grid.cells(), kChunkCells, [&](int64_t begin, int64_t end) {
+    for (auto cell = static_cast<size_t>(begin); cell < static_cast<size_t>(end); ++cell) {
+      const float* feature = features.data() + cell * query.size();
+      const double norm = std::sqrt(dot(feature, feature, query.size()));
+      const double cosine = dot(feature, query.data(), query.size()) / (norm * query_norm);
+      // Not a number compares false, which leaves the 0 of a feature without direction.
+      if (cosine > 0) map.score[cell] = static_cast<uint16_t>(std::min(1.0, cosine) * 65535 + 0.5);
+    }
+  });
+  return map;
+}
+
+}  // namespace fovea

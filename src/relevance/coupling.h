@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Coupling: how much each cell has to do with the question. Whoever knows the question gives a map
+// (a person, an attention layer, a text encoder); this room brings it to the cell grid.
+#pragma once
+
+#include <span>
+
+#include "base/threads.h"
+#include "fovea/result.h"
+#include "fovea/words.h"
+
+namespace fovea {
+
+// A given map at the cell grid of `level`: every cell takes the mean of what covers it, weighted by
+// the area shared on the canvas. A grid that is one of the canvas' levels lies as that level's
+// cells do, hanging over the edge; any other grid (an encoder's 24x24, say) is stretched over the
+// canvas.
+Result<Map> couple_map(const Map& given, Size canvas, int level);
+Map couple_map_reference(const Map& given, Size canvas, int level);
+
+// max(0, cos(feature, query)) for every cell. Unrelated features lie near a right angle to the
+// query, so 0 there says "nothing to do with it"; (1 + cos) / 2 would call them half related, and
+// what points the other way is no less related than that. A cell whose feature has no direction
+// (all zero, or a value that is not finite) scores 0; a query without one is an error. features:
+// [rows * cols][query.size()]
+Result<Map> couple_features(Threads& threads, std::span<const float> features,
+                            std::span<const float> query, Grid grid);
+Map couple_features_reference(std::span<const float> features, std::span<const float> query,
+                              Grid grid);
+
+}  // namespace fovea
