@@ -166,17 +166,9 @@ void MappedFile::advise(std::span<const std::byte> part, Advice advice) const {
   if (part.empty()) return;
   FOVEA_CHECK(part.data() >= bytes_.data() &&
               part.data() + part.size() <= bytes_.data() + bytes_.size());
-  const uintptr_t mask = page_bytes() - 1;
-  uintptr_t begin = reinterpret_cast<uintptr_t>(part.data());
-  uintptr_t end = begin + part.size();
-  if (advice == Advice::kDontNeed) {
-    begin = (begin + mask) & ~mask;
-    // Nothing but the file's last page ends inside a page, and nobody shares that one.
-    if (part.data() + part.size() != bytes_.data() + bytes_.size()) end &= ~mask;
-  } else {
-    begin &= ~mask;
-  }
-  if (begin >= end) return;
+  const auto address = reinterpret_cast<uintptr_t>(part.data());
+  const uintptr_t begin = address & ~(page_bytes() - 1);
+  const uintptr_t end = address + part.size();
   constexpr std::array kAdvice = {MADV_SEQUENTIAL, MADV_WILLNEED, MADV_POPULATE_READ,
                                   MADV_DONTNEED};
   void* at = reinterpret_cast<void*>(begin);  // NOLINT(performance-no-int-to-ptr)

@@ -45,7 +45,8 @@ class MappedFile {
     kPopulate,    // map its pages now, with one call instead of a fault for each
     kDontNeed     // drop the pages from this process; they stay in the page cache
   };
-  // `part` lies in bytes(). Pages that it covers only in part are not dropped. A hint: never fails.
+  // For the pages that `part`, which lies in bytes(), touches. Dropped ones come back when they are
+  // read, so that neighbours who share a page do not hurt each other. A hint: never fails.
   void advise(std::span<const std::byte> part, Advice advice) const;
 
  private:

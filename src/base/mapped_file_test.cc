@@ -95,6 +95,7 @@ TEST_F(MappedFileTest, ThreadsThatReadAShrinkingFileGoOn) {
   const auto file = MappedFile::open(path);
   ASSERT_TRUE(file);
   std::vector<std::thread> readers;
+  readers.reserve(4);
   for (int t = 0; t < 4; ++t)
     readers.emplace_back([&file] {
       for (int round = 0; round < 50; ++round)

@@ -37,18 +37,21 @@ double value_of(const TensorView& tensor, int64_t i) {
 TEST(Checkpoint, ReadsWhatTransformersWrites) {
   std::ifstream file(fixture("sums.json"));
   const nlohmann::json sums = nlohmann::json::parse(file);
-  for (const auto& [name, dtype] : {std::pair{"tied_f32", DType::kF32},
-                                    {"sharded_bf16", DType::kBf16},
-                                    {"base_f16", DType::kF16}}) {
-    const auto checkpoint = Checkpoint::open(fixture(name));
+  struct Case {
+    std::string name;
+    DType dtype;
+  };
+  for (const Case& saved :
+       {Case{"tied_f32", DType::kF32}, {"sharded_bf16", DType::kBf16}, {"base_f16", DType::kF16}}) {
+    const auto checkpoint = Checkpoint::open(fixture(saved.name));
     ASSERT_TRUE(checkpoint) << checkpoint.error().message;
-    EXPECT_EQ(checkpoint->head_is_tied(), std::string(name) != "sharded_bf16");
+    EXPECT_EQ(checkpoint->head_is_tied(), saved.name != "sharded_bf16");
     EXPECT_EQ(checkpoint->config().eos_token_ids, std::vector{35});
     size_t seen = 0;
     const auto compare = [&](const std::string& full_name, const TensorView& tensor) {
-      const nlohmann::json& expected = sums[name][full_name];
+      const nlohmann::json& expected = sums[saved.name][full_name];
       ASSERT_TRUE(expected.is_array()) << full_name;
-      EXPECT_EQ(tensor.dtype, dtype);
+      EXPECT_EQ(tensor.dtype, saved.dtype);
       nlohmann::json shape = nlohmann::json::array();
       for (int i = 0; i < tensor.shape.rank; ++i) shape.push_back(tensor.shape[i]);
       EXPECT_EQ(shape, expected[0]) << full_name;
@@ -64,7 +67,7 @@ TEST(Checkpoint, ReadsWhatTransformersWrites) {
     for (const auto& tensor : text_tensors(checkpoint->config().text))
       compare("model.language_model." + tensor.name, checkpoint->text(tensor.name));
     compare("lm_head.weight", checkpoint->head());
-    EXPECT_EQ(seen, sums[name].size()) << "every tensor of transformers' model is expected";
+    EXPECT_EQ(seen, sums[saved.name].size()) << "every tensor of transformers' model is expected";
   }
 }
 

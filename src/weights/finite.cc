@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <vector>
 
 #include "base/check.h"
 #include "base/text.h"
@@ -46,16 +47,17 @@ int64_t first_not_finite(DType dtype, const void* data, int64_t count) {
 }
 
 Error not_finite(const TensorView& tensor, int64_t index) {
-  std::string place;
+  std::vector<int64_t> place(static_cast<size_t>(tensor.shape.rank));
   int64_t rest = index;
   for (int i = tensor.shape.rank - 1; i >= 0; --i) {
-    place = std::to_string(rest % tensor.shape[i]) + (place.empty() ? "" : ", ") + place;
+    place[static_cast<size_t>(i)] = rest % tensor.shape[i];
     rest /= tensor.shape[i];
   }
-  return bad_input(fmt::format(
-      "tensor {} holds {} at [{}]; the checkpoint is damaged, download or "
-      "convert it again",
-      in_quotes(tensor.name), is_nan(tensor, index) ? "NaN" : "an infinite value", place));
+  return bad_input(
+      fmt::format("tensor {} holds {} at [{}]; the checkpoint is damaged, download or "
+                  "convert it again",
+                  in_quotes(tensor.name), is_nan(tensor, index) ? "NaN" : "an infinite value",
+                  fmt::join(place, ", ")));
 }
 
 }  // namespace fovea

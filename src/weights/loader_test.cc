@@ -88,6 +88,27 @@ TEST_F(LoaderTest, ProgressEndsAtAllBytesOfTheModel) {
   EXPECT_EQ(loader.done_bytes(), checkpoint->source_bytes());
 }
 
+TEST_F(LoaderTest, SourcesGiveEveryTensorOfTheirPart) {
+  const auto checkpoint = Checkpoint::open(folder_.path());
+  ASSERT_TRUE(checkpoint);
+  Threads threads(2);
+  Loader loader(threads, *checkpoint);
+  const TensorSource vision = vision_source(*checkpoint, loader);
+  const TensorSource text = text_source(*checkpoint, loader);
+  for (const auto& expected : vision_tensors(config_.vision)) {
+    const TensorView tensor = vision.tensor(expected.name);
+    EXPECT_EQ(tensor.shape, expected.shape);
+    int64_t rows = 0;
+    const auto count = [&](int64_t begin, int64_t end) { rows += end - begin; };
+    EXPECT_TRUE(vision.take(tensor, count, {.rows_multiple = 100}));
+    EXPECT_EQ(rows, expected.shape[0]) << "one piece";
+  }
+  for (const auto& expected : text_tensors(config_.text))
+    EXPECT_EQ(text.tensor(expected.name).shape, expected.shape);
+  EXPECT_EQ(text.tensor("lm_head.weight").data, text.tensor("embed_tokens.weight").data);
+  EXPECT_GT(loader.done_bytes(), 0);
+}
+
 TEST_F(LoaderTest, TheFirstNanIsNamedForAnyNumberOfThreads) {
   for (const size_t at : {1'120'015u, 600'000u, 3u}) {  // each earlier than the one before
     embedding().data[2 * at + 1] = 0x7F;

@@ -87,7 +87,7 @@ Status check_memory(const MemoryNeed& need, int64_t available_bytes) {
   const char* advice = need.format == WeightFormat::kF32    ? "--weights bf16 or int8"
                        : need.format == WeightFormat::kBf16 ? "--weights int8"
                                                             : "a smaller model";
-  return bad_input(fmt::format(
+  return failed(fmt::format(
       "the model needs {} of memory ({} of weights as {}, {} of keys and values for {} tokens, {} "
       "to work in), but {} is free; try {}",
       human_bytes(need.total()), human_bytes(need.weights_bytes), format_name(need.format),

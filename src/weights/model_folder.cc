@@ -2,8 +2,10 @@
 #include "weights/model_folder.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 
 #include "base/mapped_file.h"
@@ -43,6 +45,8 @@ Result<ModelFolder> ModelFolder::open(const std::string& path) {
     return bad_input(fmt::format("cannot open {} as the folder of a model{}{}", in_quotes(path),
                                  error ? ": " : "", error ? error.message() : ""));
   const fs::path root = fs::canonical(path, error);
+  if (!error && access(root.c_str(), R_OK | X_OK) != 0)
+    error = std::error_code(errno, std::generic_category());
   if (error) return bad_input(fmt::format("cannot open {}: {}", in_quotes(path), error.message()));
   ModelFolder folder;
   folder.given_ = path;
