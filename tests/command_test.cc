@@ -12,7 +12,7 @@ const std::string kPicture = FOVEA_SOURCE_DIR "/examples/pictures/coffee.png";
 
 // One line on stderr that starts with "fovea:", nothing on stdout, exit status 2.
 void expect_refused(const std::vector<std::string>& arguments, const std::string& must_say) {
-  const Run run = run_fovea(arguments);
+  const Outcome run = run_fovea(arguments);
   std::string shown;
   for (const std::string& argument : arguments) shown += " '" + argument + "'";
   EXPECT_EQ(run.status, 2) << shown << "\n" << run.err;
@@ -23,7 +23,7 @@ void expect_refused(const std::vector<std::string>& arguments, const std::string
 }
 
 TEST(Command, WithoutASubcommandPrintsHelp) {
-  const Run run = run_fovea({});
+  const Outcome run = run_fovea({});
   EXPECT_EQ(run.status, 0);
   EXPECT_NE(run.out.find("see"), std::string::npos);
   EXPECT_EQ(run.err, "");
@@ -32,7 +32,7 @@ TEST(Command, WithoutASubcommandPrintsHelp) {
 TEST(Command, VersionAndHelpGoToStdout) {
   EXPECT_TRUE(run_fovea({"--version"}).out.starts_with("fovea 0."));
   for (const std::string command : {"see", "info", "bench"}) {
-    const Run run = run_fovea({command, "--help"});
+    const Outcome run = run_fovea({command, "--help"});
     EXPECT_EQ(run.status, 0);
     EXPECT_NE(run.out.find("Examples:"), std::string::npos) << command;
     EXPECT_EQ(run.err, "");
@@ -87,10 +87,55 @@ TEST(Command, BadPathsAreRefused) {
   }
 }
 
+// A JPEG whose header claims another size: the frame marker FFC0 holds height and width.
+std::string with_size(std::string jpeg, int width_px, int height_px) {
+  const size_t frame = jpeg.find("\xff\xc0");
+  for (const auto& [at, value] : {std::pair{5, height_px}, std::pair{7, width_px}}) {
+    jpeg[frame + at] = static_cast<char>(value >> 8);
+    jpeg[frame + at + 1] = static_cast<char>(value & 255);
+  }
+  return jpeg;
+}
+
+TEST(Command, BadImagesAreRefused) {
+  const auto folder = scratch();
+  const std::string images = FOVEA_SOURCE_DIR "/tests/fixtures/images/";
+  const std::string jpeg = read_all(images + "ycbcr-444.jpg");
+  const std::string png = read_all(images + "rgb-8.png");
+  const std::string webp = read_all(images + "lossy.webp");
+  std::string bad_crc = png;
+  bad_crc[29] ^= 1;  // the last bytes of the header chunk
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"truncated.jpg", jpeg.substr(0, jpeg.size() / 2)},
+      {"truncated.png", png.substr(0, png.size() - 3)},
+      {"truncated.webp", webp.substr(0, webp.size() - 1)},
+      {"nothing.jpg", with_size(jpeg, 0, 13)},
+      {"huge.jpg", with_size(jpeg, 65535, 65535)},
+      {"long.jpg", with_size(jpeg, 1, 20000)},
+      {"crc.png", bad_crc},
+      {"not-an-image.png", "once upon a time"},
+      {"GIF", "GIF89a\x01\x01"},
+      {"BMP", "BM\x46\x01\x01\x01"},
+      {"TIFF", std::string("II*\0\x08\0\0\0", 8)},
+      {"HEIC", std::string("\0\0\0\x18"
+                           "ftypheic\0\0\0\0",
+                           16)},
+      {"AVIF", std::string("\0\0\0\x18"
+                           "ftypavif\0\0\0\0",
+                           16)},
+      {"SVG", "<svg xmlns='http://www.w3.org/2000/svg'/>"}};
+  for (const auto& [name, bytes] : cases) {
+    std::ofstream(folder / name, std::ios::binary) << bytes;
+    expect_refused({"see", folder / name, "-o", folder / "seen.png"}, name);
+    EXPECT_FALSE(std::filesystem::exists(folder / "seen.png")) << name;
+  }
+  expect_refused({"see", images + "rgb.jpg", "--max-pixels", "100"}, "--max-pixels");
+}
+
 TEST(Command, InfoNamesTheCpuAndEveryPlan) {
   const auto json = nlohmann::json::parse(run_fovea({"info", "--json"}).out);
   EXPECT_EQ(json["devices"][0]["name"], "cpu");
-  const Run text = run_fovea({"info"});
+  const Outcome text = run_fovea({"info"});
   for (const auto& [name, description] : json["plans"].items())
     EXPECT_NE(text.out.find(name), std::string::npos) << name;
   EXPECT_EQ(json["limits"]["max_pixels"], 178956970);

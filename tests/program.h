@@ -15,7 +15,7 @@
 
 namespace fovea {
 
-struct Run {
+struct Outcome {
   int status = -1;  // exit status, or 128 + signal
   std::string out;
   std::string err;
@@ -37,9 +37,9 @@ inline std::filesystem::path scratch() {
   return folder;
 }
 
-inline Run run_fovea(std::vector<std::string> arguments,
-                     const std::string& stdin_file = "/dev/null") {
-  const auto folder = scratch().parent_path();
+inline Outcome run_fovea(std::vector<std::string> arguments,
+                         const std::string& stdin_file = "/dev/null") {
+  const auto folder = std::filesystem::temp_directory_path();
   const std::string stem = (folder / ("fovea-run-" + std::to_string(getpid()))).string();
   const std::string out = stem + ".out";
   const std::string err = stem + ".err";
@@ -60,7 +60,7 @@ inline Run run_fovea(std::vector<std::string> arguments,
   }
   int status = 0;
   waitpid(child, &status, 0);
-  Run run;
+  Outcome run;
   run.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   run.out = read_all(out);
   run.err = read_all(err);

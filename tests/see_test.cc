@@ -18,7 +18,7 @@ const std::string kPictures = FOVEA_SOURCE_DIR "/examples/pictures/";
 json see_json(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), "see");
   arguments.insert(arguments.end(), {"--json", "-"});
-  const Run run = run_fovea(arguments);
+  const Outcome run = run_fovea(arguments);
   EXPECT_EQ(run.status, 0) << run.err;
   EXPECT_EQ(run.err, "");
   return json::parse(run.out);
@@ -26,7 +26,7 @@ json see_json(std::vector<std::string> arguments) {
 
 TEST(See, WritesPlanMapsAndPicture) {
   const auto folder = scratch();
-  const Run run =
+  const Outcome run =
       run_fovea({"see", kPictures + "astronaut.png", "--budget", "96", "-o", folder / "seen.png",
                  "--json", folder / "plan.json", "--maps", folder / "maps"});
   ASSERT_EQ(run.status, 0) << run.err;
@@ -52,7 +52,7 @@ TEST(See, WritesPlanMapsAndPicture) {
 }
 
 TEST(See, JsonOnStdoutIsOneObjectAndNothingElse) {
-  const Run run = run_fovea({"see", kPictures + "coffee.png", "--json", "-"});
+  const Outcome run = run_fovea({"see", kPictures + "coffee.png", "--json", "-"});
   EXPECT_EQ(std::count(run.out.begin(), run.out.end(), '\n'), 1);
   EXPECT_TRUE(json::parse(run.out).is_object());
 }
@@ -83,12 +83,12 @@ TEST(See, EveryPlanKeepsItsBudget) {
 
 TEST(See, UniformWithoutABudgetIsLevelZero) {
   const json plan = see_json({kPictures + "coffee.png", "--plan", "uniform"});
-  EXPECT_EQ(plan["canvas"], json({608, 416}));  // 600x400 rounds up: 18.75 -> 19, 12.5 -> 12 (even)
+  EXPECT_EQ(plan["canvas"], json({608, 384}));  // 18.75 cells round to 19, 12.5 to the even 12
   EXPECT_EQ(plan["tokens"], plan["tokens_full"]);
 }
 
 TEST(See, ReadsStdin) {
-  const Run run = run_fovea({"see", "-", "--json", "-"}, kPictures + "coffee.png");
+  const Outcome run = run_fovea({"see", "-", "--json", "-"}, kPictures + "coffee.png");
   ASSERT_EQ(run.status, 0) << run.err;
   EXPECT_EQ(json::parse(run.out)["cells"], see_json({kPictures + "coffee.png"})["cells"]);
 }
@@ -146,6 +146,9 @@ TEST(See, ImagesThatDoNotFitTheirSizeAreRefused) {
   EXPECT_FALSE(see(Image(Size{64, 64}), {.max_pixels = 64 * 63}));
   EXPECT_FALSE(see(Image(Size{64, 64}), {.plan = "spiral"}));
   EXPECT_FALSE(see(Image(Size{64, 64}), {.fixations = {{64, 0}}}));
+  Map torn(Grid{2, 2});
+  torn.score.pop_back();
+  EXPECT_FALSE(see(Image(Size{64, 64}), {.coupling = torn}));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -17,10 +18,23 @@ void add_common(CLI::App& command, Common& common) {
   command.add_flag("-q,--quiet", common.quiet, "No progress and no notes on stderr");
   command
       .add_option("--threads", common.threads, "Threads (default: the cores this process may use)")
-      ->check(CLI::Range(1, 1024));
+      ->check(whole_number(1, 1024));
   command.add_option("--device", common.device, "cpu, cuda[:i] or vulkan[:i]")
       ->capture_default_str();
-  command.add_option("--seed", common.seed, "Seed of everything random")->capture_default_str();
+  command.add_option("--seed", common.seed, "Seed of everything random")
+      ->capture_default_str()
+      ->check(whole_number(0, UINT64_MAX));
+}
+
+CLI::Validator whole_number(uint64_t least, uint64_t most) {
+  const auto check = [=](const std::string& text) -> std::string {
+    uint64_t value = 0;
+    const char* end = text.data() + text.size();
+    const auto [stopped, error] = std::from_chars(text.data(), end, value);
+    if (error == std::errc() && stopped == end && value >= least && value <= most) return "";
+    return fmt::format("'{}' is not a whole number from {} to {}", text, least, most);
+  };
+  return {check, fmt::format("{}..{}", least, most)};
 }
 
 Status check_device(const std::string& device) {

@@ -25,6 +25,9 @@ struct Common {
 
 void add_common(CLI::App& command, Common& common);
 
+// A check for options that take a whole number: plain decimal digits, nothing before or after.
+CLI::Validator whole_number(uint64_t least, uint64_t most);
+
 // Checks that the named device is there and that the command can run on it.
 Status check_device(const std::string& device);
 

@@ -51,7 +51,7 @@ Status save_maps(const std::string& folder, const Sight& sight) {
                                                      {"coupling", &sight.coupling},
                                                      {"relevance", &sight.relevance}};
   for (const auto& [name, map] : maps) {
-    const auto saved =
+    auto saved =
         save_png((std::filesystem::path(folder) / (std::string(name) + ".png")).string(), *map);
     if (!saved) return saved;
   }
@@ -59,8 +59,7 @@ Status save_maps(const std::string& folder, const Sight& sight) {
 }
 
 Status read_flags(SeeFlags& flags) {
-  const auto device = check_device(flags.common.device);
-  if (!device) return device;
+  if (auto device = check_device(flags.common.device); !device) return device;
   for (const std::string& text : flags.fixations) {
     const auto point = parse_point(text);
     if (!point) return point.error();
@@ -128,7 +127,7 @@ Run add_see(CLI::App& program) {
   command
       ->add_option("-b,--budget", options.budget_tokens,
                    "The most tokens (cells) the plan may hold (default: 96; all for uniform)")
-      ->check(CLI::Range(1, 1 << 30));
+      ->check(whole_number(1, 1 << 30));
   command->add_option("--question", options.question, "What is asked of the picture");
   command->add_option("--coupling", flags->coupling,
                       "A picture of what the question has to do with each place, white the most");
@@ -148,7 +147,7 @@ Run add_see(CLI::App& program) {
       "Write information, salience, coupling and relevance as 16-bit PNG into this folder");
   command
       ->add_option("--max-pixels", options.max_pixels, "Refuse larger images (default: 178956970)")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
+      ->check(whole_number(1, uint64_t{1} << 40));
   add_common(*command, flags->common);
   command->footer(
       "Examples:\n"

@@ -61,7 +61,7 @@ struct Sight {
   std::vector<Point> fixations;  // canvas pixels: the given ones, or those the maker took
   Map information;               // all maps: one score a level-0 cell
   Map salience;
-  Map coupling;
+  Map coupling;  // all zero where nothing was asked
   Map relevance;
   std::vector<StageTime> times;
   Image picture;  // for a person; empty where SeeOptions::draw is off

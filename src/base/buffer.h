@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdlib>
 #include <memory>
+#include <new>
 #include <type_traits>
 #include <utility>
 
@@ -28,7 +29,7 @@ class Buffer {
     // being handed to the system and touched anew; aligned_alloc asks the system every time.
     size_t space = count * sizeof(T) + kCacheLine;
     memory_.reset(std::malloc(space));
-    if (memory_ == nullptr) std::abort();  // nothing is thrown out of the library
+    if (memory_ == nullptr) throw std::bad_alloc();  // as a vector would
     prefer_large_pages(memory_.get(), space);
     void* aligned = memory_.get();
     data_ = static_cast<T*>(std::align(kCacheLine, count * sizeof(T), aligned, space));

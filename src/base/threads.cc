@@ -101,9 +101,15 @@ void Threads::for_each(int64_t count, int64_t chunk,
   inside_loop = true;
   run(loop);
   inside_loop = false;
+  {
+    const std::lock_guard lock(mutex_);
+    loop_ = nullptr;  // a worker that comes late finds nothing
+  }
+  // The last chunks end within microseconds of each other, sooner than a sleeper wakes up.
+  for (int spin = 0; spin < kSpins && inside_.load(std::memory_order_acquire) != 0; ++spin)
+    pause_briefly();
   std::unique_lock lock(mutex_);
-  loop_ = nullptr;  // a worker that comes late finds nothing
-  done_.wait(lock, [&] { return inside_ == 0; });
+  done_.wait(lock, [&] { return inside_.load() == 0; });
 }
 
 }  // namespace fovea

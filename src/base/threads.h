@@ -48,7 +48,7 @@ class Threads {
   std::condition_variable wake_;
   std::condition_variable done_;
   Loop* loop_ = nullptr;                 // guarded by mutex_
-  int inside_ = 0;                       // workers that hold loop_, guarded by mutex_
+  std::atomic<int> inside_{0};           // workers that hold loop_, changed under mutex_
   std::atomic<uint64_t> generation_{0};  // counts loops, so that a worker can spin for the next
   bool stop_ = false;                    // guarded by mutex_
 };

@@ -24,6 +24,7 @@ Result<Sight> see_decoded(Result<Image> decoded, const std::string& name, const 
   if (!decoded) return decoded.error();
   const auto relevance_params = relevance_params_of(options);
   if (!relevance_params) return relevance_params.error();
+  if (const auto checked = check_coupling(options.coupling); !checked) return checked.error();
   Threads threads(options.threads > 0 ? options.threads : usable_cores());
 
   Sight sight;
@@ -45,15 +46,18 @@ Result<Sight> see_decoded(Result<Image> decoded, const std::string& name, const 
   const Detail detail = measure_detail(threads, pyramid);
   watch.lap("relevance");
 
-  const Scene scene{.canvas = sight.canvas,
-                    .relevance = &relevance.relevance,
-                    .detail = &detail,
-                    .fixations = *fixations,
-                    .budget_tokens = budget_of(options)};
+  Scene scene{.canvas = sight.canvas,
+              .relevance = &relevance.relevance,
+              .detail = &detail,
+              .fixations = *fixations,
+              .budget_tokens = budget_of(options)};
+  if (scene.fixations.empty() && options.plan == "cortical")
+    scene.fixations =
+        find_fixations(relevance.relevance, scene.canvas, scene.params.fixation_count);
   auto plan = make_plan(options.plan, scene);
   if (!plan) return plan.error();
   sight.plan = std::move(*plan);
-  sight.fixations = *fixations;
+  sight.fixations = std::move(scene.fixations);
   watch.lap("plan");
 
   const Patches patches = sample_patches(threads, pyramid, sight.plan);
@@ -67,7 +71,7 @@ Result<Sight> see_decoded(Result<Image> decoded, const std::string& name, const 
   }
   sight.information = std::move(relevance.information);
   sight.salience = std::move(relevance.salience);
-  sight.coupling = std::move(relevance.coupling);
+  sight.coupling = coupling != nullptr ? std::move(relevance.coupling) : Map(sight.salience.grid);
   sight.relevance = std::move(relevance.relevance);
   sight.times = watch.laps();
   return sight;

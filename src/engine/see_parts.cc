@@ -55,6 +55,15 @@ Status check_image(const Image& image, const SeeOptions& options) {
   return Done{};
 }
 
+Status check_coupling(const Map& coupling) {
+  const auto [rows, cols] = coupling.grid;
+  const bool fits =
+      rows >= 0 && cols >= 0 && coupling.score.size() == static_cast<size_t>(coupling.grid.cells());
+  if (fits) return Done{};
+  return bad_input(fmt::format("a coupling map of {}x{} cells needs as many scores, found {}", rows,
+                               cols, coupling.score.size()));
+}
+
 Result<std::vector<Point>> fixations_on_canvas(const std::vector<Point>& fixations, Size image,
                                                Size canvas) {
   std::vector<Point> placed;
@@ -79,9 +88,9 @@ Scenery describe(const Sight& sight, const std::string& name, const SeeOptions& 
   scenery.fixations = sight.fixations;
   scenery.image = sight.image;
   scenery.title = name == "-" ? "stdin" : std::filesystem::path(name).filename().string();
-  if (!options.question.empty()) scenery.title += ": " + options.question;
+  scenery.question = options.question;
   scenery.caption = fmt::format(
-      "{} tokens of {} ({:.1f} %)  ·  {}{}  ·  {} of patches  ·  {:.1f} ms",
+      "{} tokens of {} ({:.1f} %) · {}{} · {} of patches · {:.1f} ms",
       with_commas(sight.plan.tokens()), with_commas(sight.tokens_full),
       100.0 * sight.plan.tokens() / static_cast<double>(sight.tokens_full), sight.plan.maker,
       sight.plan.budget_tokens > 0

@@ -22,6 +22,9 @@ int budget_of(const SeeOptions& options);
 // An image that was not decoded here keeps the same limits, and its buffer fits its size.
 Status check_image(const Image& image, const SeeOptions& options);
 
+// A map from outside has as many scores as its grid says.
+Status check_coupling(const Map& coupling);
+
 // Image pixels -> canvas pixels; an error names a point that lies outside the image.
 Result<std::vector<Point>> fixations_on_canvas(const std::vector<Point>& fixations, Size image,
                                                Size canvas);

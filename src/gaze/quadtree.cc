@@ -2,18 +2,19 @@
 // quadtree: start at the glance and always split the leaf that loses most where it matters, until
 // the budget is spent; every pixel is covered exactly once.
 //
-// What a leaf loses is the squared error of its pixels, each error weighted by the relevance of its
-// place: sum (relevance x error)^2. Detail holds the error of a whole cell, so it is taken as
-// spread evenly: worth = mean(relevance^2) x lost, a product of whole numbers in 128 bits. Squaring
-// both is what makes relevance and detail weigh alike: on 100 photographs with the fixations of 15
-// people each (a budget of 96), 18 % of the fixations fall in level-0 cells, against 13 % for
-// mean(relevance) x lost, and the error there falls from 10.4 to 10.0 of 255. The mean of squares
-// also keeps one relevant cell in a large dull one from vanishing.
+// What a leaf loses is the squared error of its pixels, each error weighted by the relevance of
+// its place: sum (relevance x error)^2. Detail holds the error of a whole cell, so it is taken as
+// spread evenly: worth = mean(relevance^2) x lost, a product of whole numbers in 128 bits.
+// Squaring both makes relevance and detail weigh alike. Measured on 100 photographs with the
+// fixations of 15 people each, a budget of 96, and entropy + spectral residual x centre as
+// relevance: 18 % of the fixations fall in level-0 cells, against 13 % for mean(relevance) x lost,
+// and the error there falls from 10.4 to 10.0 of 255. The mean of squares also keeps one relevant
+// cell in a large dull one from vanishing.
 //
-// The start: nothing is read coarser than the glance, so that a place that seemed dull can still be
-// recognised. Starting at the root instead moves those tokens to the relevant places; there it
-// lowers the error by 2 % at a budget of 96 and by 4 % where the glance takes all of its 2/3
-// (GazeParams::quadtree_from_root).
+// The start: nothing is read coarser than the glance, so that a place that seemed dull can still
+// be recognised. Starting at the root instead (GazeParams::quadtree_from_root) moves those tokens
+// to the relevant places: it lowers the error at the fixations by 2 % at a budget of 96, and by 4
+// % where the glance takes all of its 2/3.
 #include <cstdint>
 
 #include "gaze/cell_tree.h"

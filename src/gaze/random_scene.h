@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -142,8 +143,8 @@ inline void fill_random_scene(Random& random, Grid grid, OwnedScene& owned) {
   params.crowding = random.unit();
 }
 
-inline constexpr uint16_t score(double relevance) {
-  return static_cast<uint16_t>(relevance * 65535 + 0.5);
+inline uint16_t score(double relevance) {
+  return static_cast<uint16_t>(std::lround(relevance * UINT16_MAX));
 }
 
 // Detail that is the same everywhere: a cell of level l loses `l` for each level-0 cell under it.

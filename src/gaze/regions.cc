@@ -12,7 +12,7 @@ namespace {
 
 // Half of what the smallest share would allow: at budget/64 regions each gets exactly 64 tokens and
 // relevance has nothing left to give; with half as many, half of the tokens follow it.
-constexpr int64_t kMeanRegionTokens = 2 * kRegionMinTokens;
+constexpr int kMeanRegionTokens = 2 * kRegionMinTokens;
 
 // The grid with at most `most` regions whose regions are nearest to square; the one with more
 // regions, then with fewer columns, where two are equal.
@@ -79,7 +79,7 @@ TokenLimits token_limits(std::span<const Block> regions, int budget_tokens) {
   int64_t most = 0;
   int64_t cells = 0;
   for (const Block& region : regions) {
-    const int64_t least = std::min<int64_t>({kRegionMinTokens, region.cells(), budget_tokens});
+    const auto least = std::min<int64_t>({kRegionMinTokens, region.cells(), budget_tokens});
     limits.bounds.push_back({least, std::min<int64_t>(kRegionMaxTokens, region.cells())});
     most += limits.bounds.back().most;
     cells += region.cells();

@@ -99,8 +99,6 @@ TEST(Proportional, ARegionOfEvenDetailIsReadAtOneLevelWith20x20To8x8Cells) {
       Setting setting({cells, cells}, side * side, score(0.5));
       const CellTree tree(setting.scene.canvas);
       const std::vector<Cell> plan = setting.plan("proportional");
-      // Larger budgets make several regions, whose borders need not lie on this level's cells.
-      if (region_blocks(tree, side * side).size() > 1 && level > 0) continue;
       EXPECT_EQ(plan, tree.cells_of(level)) << side << " at level " << level;
     }
   }

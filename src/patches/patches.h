@@ -41,8 +41,10 @@ struct Patches {
 };
 
 // What the tower reads for an 8-bit value: (value / 255 - 0.5) / 0.5, in float32 as transformers'
-// processor computes it: mean and deviation are scaled by 255 first.
-inline float normalised(uint8_t value) { return (static_cast<float>(value) - 127.5f) / 127.5f; }
+// processor computes it with its PIL backend: each step is rounded.
+inline float normalised(uint8_t value) {
+  return (static_cast<float>(value) / 255.0f - 0.5f) / 0.5f;
+}
 
 // Rounds to nearest, halves to even; for finite values.
 inline uint16_t to_bfloat16(float value) {

@@ -26,11 +26,10 @@ struct CellPixels {
   int64_t stride_bytes = 0;
 };
 
-// (value - 127.5) / 127.5 without a division: a value less 127.5 has 8 bits and the high part of
-// the reciprocal 15, so their product is exact, and the sum with the product of the low part is
-// rounded once. n/255 is never so close to the middle of two floats that the low part's own
-// rounding counts.
-constexpr float kCentre = 127.5f;
+// (value / 255 - 0.5) / 0.5 is value / 127.5 - 1, each step rounded, and the quotient needs no
+// division: a value has 8 bits and the high part of the reciprocal 15, so their product is exact,
+// and the sum with the product of the low part is rounded once. n/255 is never so close to the
+// middle of two floats that the low part's own rounding counts.
 constexpr float kReciprocalHigh = 16448.0f / (1 << 21);
 constexpr float kReciprocalLow = static_cast<float>(1.0 / 127.5 - 16448.0 / (1 << 21));
 
@@ -66,11 +65,10 @@ void SamplePatch(const CellPixels& pixels, T* out) {
 
 template <class V8>
 HWY_INLINE auto Normalise(hn::CappedTag<float, kPatchPx> d, V8 bytes) {
-  const auto centred =
-      hn::Sub(hn::ConvertTo(d, hn::PromoteTo(hn::RebindToSigned<decltype(d)>(), bytes)),
-              hn::Set(d, kCentre));
-  return hn::MulAdd(centred, hn::Set(d, kReciprocalHigh),
-                    hn::Mul(centred, hn::Set(d, kReciprocalLow)));
+  const auto value = hn::ConvertTo(d, hn::PromoteTo(hn::RebindToSigned<decltype(d)>(), bytes));
+  const auto quotient =
+      hn::MulAdd(value, hn::Set(d, kReciprocalHigh), hn::Mul(value, hn::Set(d, kReciprocalLow)));
+  return hn::Sub(quotient, hn::Set(d, 1.0f));
 }
 
 // Into both frames; a streaming store writes no less than 16 bytes.

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+
 #include "patches/patches.h"
 
 namespace fovea {
@@ -10,15 +12,15 @@ Patches sample_patches_reference(const Pyramid& pyramid, const Plan& plan, Patch
   const size_t values = static_cast<size_t>(patches.count) * kPatchValues;
   patches.f32 = Buffer<float>(format == PatchFormat::kFloat32 ? values : 0);
   patches.bf16 = Buffer<uint16_t>(format == PatchFormat::kBFloat16 ? values : 0);
+  const float last_row = std::ceil(static_cast<float>(pyramid.canvas().height_px) / kPatchPx) - 1;
+  const float last_col = std::ceil(static_cast<float>(pyramid.canvas().width_px) / kPatchPx) - 1;
   size_t at = 0;
   for (const Cell& cell : plan.cells) {
     const LevelView level = pyramid.level(cell.level);
+    const auto span = static_cast<float>(1 << cell.level);
     for (int i = 0; i < kPatchesPerCell; ++i) {
       const int patch_row = cell.row * 2 + i / 2;
       const int patch_col = cell.col * 2 + i % 2;
-      const float span = static_cast<float>(1 << cell.level);
-      const float last_row = static_cast<float>((pyramid.canvas().height_px + 15) / 16 - 1);
-      const float last_col = static_cast<float>((pyramid.canvas().width_px + 15) / 16 - 1);
       patches.places.push_back(
           {std::min(static_cast<float>(patch_row) * span + (span - 1) / 2, last_row),
            std::min(static_cast<float>(patch_col) * span + (span - 1) / 2, last_col), cell.level});

@@ -49,9 +49,11 @@ void poison(size_t count) {
 template <class T>
 void expect_same_bits(const Buffer<T>& got, const Buffer<T>& expected, const std::string& what) {
   ASSERT_EQ(got.size(), expected.size()) << what;
-  if (got.empty() || std::memcmp(got.data(), expected.data(), got.size() * sizeof(T)) == 0) return;
+  const size_t bytes = got.size() * sizeof(T);
+  // NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): the bits are meant, not the values
+  if (bytes == 0 || std::memcmp(got.data(), expected.data(), bytes) == 0) return;
   size_t i = 0;
-  while (std::memcmp(&got[i], &expected[i], sizeof(T)) == 0) ++i;
+  while (std::memcmp(&got[i], &expected[i], sizeof(T)) == 0) ++i;  // NOLINT: likewise
   FAIL() << what << ", first bad index " << i << " (patch " << i / kPatchValues << "): " << got[i]
          << ", expected " << expected[i];
 }
@@ -213,11 +215,13 @@ TEST(PatchPlaces, NeverLeaveTheCanvas) {
   for (const Size canvas : {Size{32, 32}, Size{160, 96}, Size{1056, 544}, Size{32, 6400}}) {
     const Pyramid pyramid = build_pyramid(threads, Image(canvas));
     const Plan plan = random_plan(canvas, 0.5, random);
+    const int last_row = canvas.height_px / kPatchPx - 1;
+    const int last_col = canvas.width_px / kPatchPx - 1;
     for (const PatchPlace& place : sample_patches(threads, pyramid, plan).places) {
       EXPECT_GE(place.row, 0);
       EXPECT_GE(place.col, 0);
-      EXPECT_LE(place.row, static_cast<float>(canvas.height_px / 16 - 1));
-      EXPECT_LE(place.col, static_cast<float>(canvas.width_px / 16 - 1));
+      EXPECT_LE(place.row, static_cast<float>(last_row));
+      EXPECT_LE(place.col, static_cast<float>(last_col));
     }
   }
 }

@@ -23,7 +23,8 @@ inline constexpr CanvasLimits kCanvasKeepsAll{65'536, std::numeric_limits<int64_
 Result<Size> canvas_size(Size image, const CanvasLimits& limits = {});
 
 // Resizes with 8-bit fixed-point bicubic (a = -0.5, antialiased when it shrinks), bit for bit what
-// transformers' processor computes (resize.h). Returns the image untouched where the size is kept.
+// transformers' processor computes with its PIL backend (resize.h). Returns the image untouched
+// where the size is kept.
 Image fit_canvas(Threads& threads, Image image, Size canvas);
 
 }  // namespace fovea

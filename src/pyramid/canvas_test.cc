@@ -84,7 +84,7 @@ TEST(FitCanvas, EqualsTheProcessorsCanvasBitForBit) {
   }
 }
 
-TEST(FitCanvas, EqualsTorchvisionsResizeBitForBit) {
+TEST(FitCanvas, EqualsPillowsResizeBitForBit) {
   Threads threads(2);
   for (const auto& golden : goldens().at("resize")) {
     const Size to = golden_size(golden.at("to"));

@@ -11,14 +11,11 @@ namespace {
 // A sweep cuts an image into bands of 32 whole rows, each of which makes five levels on its own;
 // the fifth, a thousandth of the pixels, is the source of a second sweep. Whole rows, because
 // memory is read fastest in long runs.
-constexpr int kBandLevels = 5;
+constexpr int kBandLevels = 6;
 constexpr int kBandRows = 1 << kBandLevels;
 
 // Threads take at least this much of the source at a time.
 constexpr int64_t kShareBytes = 64 << 10;
-
-// A level larger than this is written past the caches: the next reader would not find it there.
-constexpr int64_t kStreamBytes = 8 << 20;
 
 int64_t bytes_of(const LevelPixels& level) { return level.size.pixels() * 3; }
 
@@ -26,11 +23,6 @@ int64_t bytes_of(const LevelPixels& level) { return level.size.pixels() * 3; }
 Levels from(Levels levels, int first, int count) {
   const auto start = static_cast<size_t>(first);
   return levels.subspan(start, std::min(levels.size() - start, static_cast<size_t>(count) + 1));
-}
-
-Store store_for(Levels levels) {
-  const bool large = levels.size() > 1 && bytes_of(levels[1]) > kStreamBytes;
-  return large ? Store::kStream : Store::kCache;
 }
 
 // One sweep over images that still have levels to make.
@@ -52,8 +44,8 @@ void sweep(Threads& threads, std::span<const Levels> batch) {
       const Levels& levels = batch[static_cast<size_t>(image - first_band.begin())];
       const int y_px = static_cast<int>(band - *image) * kBandRows;
       const Size size = levels[0].size;
-      downsample_block(levels, {0, y_px, size.width_px, std::min(kBandRows, size.height_px - y_px)},
-                       store_for(levels));
+      downsample_block(levels,
+                       {0, y_px, size.width_px, std::min(kBandRows, size.height_px - y_px)});
     }
   });
 }
@@ -83,16 +75,14 @@ void downsample_tiles(Threads& threads, Levels levels, std::span<const Tile> til
     threads.for_each(static_cast<int64_t>(changed.size()), 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const Tile tile = changed[static_cast<size_t>(i)];
-        const int x_px = tile.col * kTilePx;
-        const int y_px = tile.row * kTilePx;
-        downsample_block(part,
-                         {x_px, y_px, std::min(kTilePx, size.width_px - x_px),
-                          std::min(kTilePx, size.height_px - y_px)},
-                         Store::kCache);
+        const int x_px = tile.col * kTileWidthPx;
+        const int y_px = tile.row * kTileHeightPx;
+        downsample_block(part, {x_px, y_px, std::min(kTileWidthPx, size.width_px - x_px),
+                                std::min(kTileHeightPx, size.height_px - y_px)});
       }
     });
-    // A tile is one pixel of the level that the next round starts from.
-    for (Tile& tile : changed) tile = {tile.row / kTilePx, tile.col / kTilePx};
+    // The next round starts from a level where a tile is 2^kTileLevels times smaller.
+    for (Tile& tile : changed) tile = {tile.row >> kTileLevels, tile.col >> kTileLevels};
   }
 }
 

@@ -24,10 +24,6 @@ struct Block {
   int height_px = 0;
 };
 
-// Where the rows of the first coarse level go. kStream writes them past the caches, which pays when
-// the level is too large to be found there later; its rows must start on cache lines.
-enum class Store { kCache, kStream };
-
 inline constexpr int kCacheLineBytes = 64;
 
 // The specification: all levels by plain loops.
@@ -35,7 +31,7 @@ void downsample_reference(Levels levels);
 
 // Makes every coarser level of one block, fine rows first, each row as soon as the two under it are
 // there: a row is read again while it lies in the nearest caches.
-void downsample_block(Levels levels, const Block& block, Store store);
+void downsample_block(Levels levels, const Block& block);
 
 // Makes every level of a batch of images in one sweep.
 void downsample(Threads& threads, std::span<const Levels> batch);

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#define HWY_WANT_AVX3_DL  // as downsample_cpu.cc
 #include "hwy/targets.h"
 
 namespace fovea {
@@ -71,7 +72,7 @@ class OnEveryTarget : public ::testing::TestWithParam<int64_t> {
     GuardedLevels expected(size, count, seed);
     GuardedLevels actual(size, count, seed);
     downsample_reference(expected.levels());
-    downsample_block(actual.levels(), {0, 0, size.width_px, size.height_px}, Store::kCache);
+    downsample_block(actual.levels(), {0, 0, size.width_px, size.height_px});
     EXPECT_TRUE(same(actual, expected)) << name_of(size) << ", " << count << " levels";
   }
 };
@@ -96,37 +97,6 @@ TEST_P(OnEveryTarget, AllLevelsEqualTheReferenceForOddPrimeAndThinSizes) {
     for (const int count : {3, 6, 11}) check_whole(size, count, 2);
 }
 
-TEST_P(OnEveryTarget, StreamedRowsEqualCachedOnes) {
-  for (const Size size : {Size{64, 64}, Size{86, 41}, Size{683, 97}, Size{2, 3}}) {
-    Threads threads(2);
-    Image canvas(size);
-    std::mt19937 random(3);
-    for (uint8_t& value : canvas.rgb) value = static_cast<uint8_t>(random() >> 7);
-    const Pyramid cached = build_pyramid(threads, canvas, 4);
-    Pyramid streamed = build_pyramid(threads, canvas, 4);
-    std::vector<LevelPixels> levels;  // the rows of a pyramid start on cache lines
-    for (int level = 0; level < 4; ++level) {
-      const LevelView view = streamed.level(level);
-      levels.push_back({const_cast<uint8_t*>(view.rgb), view.size, view.stride_bytes});
-      if (level == 0) continue;
-      for (int y = 0; y < view.size.height_px; ++y)
-        std::memset(levels.back().row(y), kPoison, static_cast<size_t>(view.stride_bytes));
-    }
-    downsample_block(levels, {0, 0, size.width_px, size.height_px}, Store::kStream);
-    for (int level = 1; level < 4; ++level) {
-      const LevelView expected = cached.level(level);
-      const LevelView actual = streamed.level(level);
-      const int row_bytes = 3 * actual.size.width_px;
-      for (int y = 0; y < actual.size.height_px; ++y) {
-        EXPECT_EQ(std::memcmp(actual.row(y), expected.row(y), static_cast<size_t>(row_bytes)), 0)
-            << name_of(size) << ", level " << level << ", row " << y;
-        for (int64_t i = row_bytes; i < actual.stride_bytes; ++i)
-          ASSERT_EQ(actual.row(y)[i], kPoison) << name_of(size) << ", level " << level;
-      }
-    }
-  }
-}
-
 TEST_P(OnEveryTarget, ABlockWritesItsOwnPixelsAlone) {
   constexpr int kCount = 4;  // blocks of multiples of 8 px
   const Size size{203, 61};
@@ -136,7 +106,7 @@ TEST_P(OnEveryTarget, ABlockWritesItsOwnPixelsAlone) {
   downsample_reference(whole.levels());
   for (const Block& block :
        {Block{8, 16, 16, 8}, Block{48, 0, 120, 24}, Block{184, 40, 19, 21}, Block{0, 56, 8, 5}}) {
-    downsample_block(actual.levels(), block, Store::kCache);
+    downsample_block(actual.levels(), block);
     for (int level = 1; level < kCount; ++level) {
       const LevelPixels& from = whole.levels()[static_cast<size_t>(level)];
       const LevelPixels& to = expected.levels()[static_cast<size_t>(level)];
@@ -167,7 +137,7 @@ TEST_P(OnEveryTarget, EverySumIsRoundedHalfUp) {
               static_cast<uint8_t>(values[static_cast<size_t>(i)]);
       }
     }
-    downsample_block(levels.levels(), {0, 0, 50, 2}, Store::kCache);
+    downsample_block(levels.levels(), {0, 0, 50, 2});
     const int expected = static_cast<int>(sum / 4.0 + 0.5);
     for (int i = 0; i < 75; ++i)
       ASSERT_EQ(levels.levels()[1].row(0)[i], expected) << "sum " << sum << ", byte " << i;

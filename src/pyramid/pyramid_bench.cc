@@ -3,7 +3,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <optional>
 #include <random>
+#include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -35,6 +39,8 @@ double bytes_of(const Pyramid& pyramid) {
 bool verified(const Pyramid& pyramid) {
   std::vector<Image> images;
   std::vector<LevelPixels> levels;
+  images.reserve(static_cast<size_t>(pyramid.levels()));
+  levels.reserve(static_cast<size_t>(pyramid.levels()));
   for (int level = 0; level < pyramid.levels(); ++level)
     images.emplace_back(pyramid.level(level).size);
   for (Image& image : images)
@@ -51,26 +57,33 @@ bool verified(const Pyramid& pyramid) {
   return true;
 }
 
-void add_row(Bench& bench, bool good, const std::string& name, double ms, double bytes) {
-  const double limit_ms = bytes / bench.copy_bytes_per_ms();
-  bench.add(good,
-            {name, ms, "ms", limit_ms,
-             fmt::format("{:.1f} GB/s, {:.0f} % of copy", bytes / ms / 1e6, 100 * limit_ms / ms)});
+// The copy bounds what lies in memory; images that fit the caches are timed without a limit.
+enum class Lies { kInCaches, kInMemory };
+
+void add_row(Bench& bench, bool good, const std::string& name, double ms, double bytes, Lies lies) {
+  BenchRow row{name, ms, "ms", std::nullopt, fmt::format("{:.1f} GB/s", bytes / ms / 1e6)};
+  if (lies == Lies::kInMemory) {
+    row.limit = bytes / bench.copy_bytes_per_ms();
+    row.note += fmt::format(", {:.0f} % of copy", 100 * *row.limit / ms);
+  }
+  bench.add(good, std::move(row));
 }
 
-void build(Bench& bench, Size size, int levels, const std::string& name) {
+void build(Bench& bench, Size size, int levels, const std::string& name, Lies lies) {
   Pyramid pyramid = build_pyramid(bench.threads, noise(size), levels);
+  const bool good = verified(pyramid);
   const double ms = Bench::median_ms([&] { rebuild_pyramid(bench.threads, pyramid); }, 20);
-  add_row(bench, verified(pyramid), name, ms, bytes_of(pyramid));
+  add_row(bench, good, name, ms, bytes_of(pyramid), lies);
 }
 
 void batch(Bench& bench) {
   constexpr int kImages = 16;
   std::vector<Pyramid> pyramids =
       build_pyramids(bench.threads, std::vector<Image>(kImages, noise({512, 512})));
+  const bool good = std::all_of(pyramids.begin(), pyramids.end(), verified);
   const double ms = Bench::median_ms([&] { rebuild_pyramids(bench.threads, pyramids); }, 20);
-  add_row(bench, std::all_of(pyramids.begin(), pyramids.end(), verified), "pyramid/16x512x512", ms,
-          kImages * bytes_of(pyramids.front()));
+  add_row(bench, good, "pyramid/16x512x512", ms, kImages * bytes_of(pyramids.front()),
+          Lies::kInCaches);
 }
 
 double median(std::vector<double> values) {
@@ -79,7 +92,18 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// Edits one tile in twenty, others each time, and times what follows; a full build in between, so
+// Turns every pixel of some tiles around.
+void edit(Threads& threads, const LevelPixels& canvas, std::span<const Tile> tiles) {
+  threads.for_each(static_cast<int64_t>(tiles.size()), 1, [&](int64_t begin, int64_t) {
+    const Tile tile = tiles[static_cast<size_t>(begin)];
+    for (int y = 0; y < kTileHeightPx; ++y) {
+      uint8_t* row = canvas.row(tile.row * kTileHeightPx + y) + 3 * tile.col * kTileWidthPx;
+      for (int i = 0; i < 3 * kTileWidthPx; ++i) row[i] ^= 0xFF;
+    }
+  });
+}
+
+// Edits one tile in twenty, others each time, and times what follows. Full builds in between, so
 // that both meet the same machine.
 void update(Bench& bench) {
   using Clock = std::chrono::steady_clock;
@@ -90,32 +114,34 @@ void update(Bench& bench) {
   for (int row = 0; row < grid.rows; ++row)
     for (int col = 0; col < grid.cols; ++col) tiles.push_back({row, col});
   std::mt19937 random(2);
-  std::vector<double> update_ms;
   std::vector<double> build_ms;
+  std::vector<double> update_ms;
   const auto timed = [](std::vector<double>& times, const auto& body) {
     const auto start = Clock::now();
     body();
     times.push_back(std::chrono::duration<double, std::milli>(Clock::now() - start).count());
   };
-  for (int round = 0; round < 60; ++round) {
-    timed(build_ms, [&] { rebuild_pyramid(bench.threads, pyramid); });
+  const auto edit_and_update = [&] {
     std::shuffle(tiles.begin(), tiles.end(), random);
-    const std::span<const Tile> changed = std::span(tiles).first(tiles.size() / 20);
-    for (const Tile& tile : changed)
-      for (int y = 0; y < kTilePx; ++y)
-        for (int i = 0; i < 3 * kTilePx; ++i)
-          pyramid.edit().row(tile.row * kTilePx + y)[3 * tile.col * kTilePx + i] ^= 0x55;
+    const std::span<const Tile> changed = std::span(tiles).first(tiles.size() / 20 + 1);
+    edit(bench.threads, pyramid.edit(), changed);
     timed(update_ms, [&] { update_pyramid(bench.threads, pyramid, changed); });
+  };
+  edit_and_update();
+  const bool good = verified(pyramid);
+  for (int round = 0; round < 20; ++round) {
+    for (int i = 0; i < 5; ++i) timed(build_ms, [&] { rebuild_pyramid(bench.threads, pyramid); });
+    for (int i = 0; i < 5; ++i) edit_and_update();
   }
   const double ms = median(update_ms);
-  bench.add(verified(pyramid),
+  bench.add(good,
             {"pyramid/update-5%", ms, "ms", bytes_of(pyramid) / 20 / bench.copy_bytes_per_ms(),
              fmt::format("{:.1f} % of a full build", 100 * ms / median(build_ms))});
 }
 
 const BenchRegistration kRegistration("front-end", "pyramid", [](Bench& bench) {
-  build(bench, {4096, 4096}, kHalvings + 1, "pyramid/4096x4096x5");
-  build(bench, {1024, 1024}, 0, "pyramid/1024x1024");
+  build(bench, {4096, 4096}, kHalvings + 1, "pyramid/4096x4096x5", Lies::kInMemory);
+  build(bench, {1024, 1024}, 0, "pyramid/1024x1024", Lies::kInCaches);
   batch(bench);
   update(bench);
 });

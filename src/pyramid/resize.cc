@@ -10,8 +10,7 @@
 namespace fovea {
 namespace {
 
-constexpr int kMaxPrecisionBits = 22;  // 8-bit values times weights that sum to 1 stay within int32
-constexpr double kSupport = 2.0;       // the cubic is zero from here on
+constexpr double kSupport = 2.0;  // the cubic is zero from here on
 
 // Keys' cubic with a = -0.5.
 double cubic(double x) {
@@ -22,13 +21,8 @@ double cubic(double x) {
   return 0.0;
 }
 
-int precision_for(double largest_weight) {
-  int bits = 0;
-  while (bits < kMaxPrecisionBits &&
-         static_cast<int>(0.5 + largest_weight * (1 << (bits + 1))) < (1 << 15))
-    ++bits;
-  return bits;
-}
+// Towards zero: half is added before, not rounded to even.
+int truncated(double value) { return static_cast<int>(value); }
 
 }  // namespace
 
@@ -46,30 +40,24 @@ ResizeAxis make_resize_axis(int in_px, int out_px) {
   axis.count.resize(outputs);
   axis.weight.assign(outputs * static_cast<size_t>(axis.taps), 0);
 
-  std::vector<double> exact(axis.weight.size());
-  double largest = 0;
+  std::vector<double> exact(static_cast<size_t>(axis.taps));
   for (size_t i = 0; i < outputs; ++i) {
     const double centre = scale * (static_cast<double>(i) + 0.5);
-    const int first = std::max(static_cast<int>(centre - support + 0.5), 0);
-    const int end = std::min(static_cast<int>(centre + support + 0.5), in_px);
+    const int first = std::max(truncated(centre - support + 0.5), 0);
+    const int end = std::min(truncated(centre + support + 0.5), in_px);
     axis.first[i] = first;
     axis.count[i] = std::clamp(end - first, 1, axis.taps);
-    double* weights = &exact[i * static_cast<size_t>(axis.taps)];
+    const auto count = static_cast<size_t>(axis.count[i]);
     double sum = 0;
-    for (int j = 0; j < axis.count[i]; ++j) {
-      weights[j] = cubic((j + first - centre + 0.5) * (1.0 / stretch));
-      sum += weights[j];
+    for (size_t j = 0; j < count; ++j) {
+      exact[j] = cubic((static_cast<double>(j) + first - centre + 0.5) * (1.0 / stretch));
+      sum += exact[j];
     }
-    for (int j = 0; j < axis.count[i]; ++j) {
-      if (sum != 0) weights[j] /= sum;
-      largest = std::max(largest, weights[j]);
+    for (size_t j = 0; j < count; ++j) {
+      const double scaled = (sum != 0 ? exact[j] / sum : exact[j]) * (1 << kWeightBits);
+      axis.weight[i * static_cast<size_t>(axis.taps) + j] =
+          truncated(scaled < 0 ? scaled - 0.5 : scaled + 0.5);
     }
-  }
-
-  axis.precision_bits = precision_for(largest);
-  for (size_t i = 0; i < exact.size(); ++i) {
-    const double scaled = exact[i] * (1 << axis.precision_bits);
-    axis.weight[i] = static_cast<int16_t>(scaled < 0 ? scaled - 0.5 : scaled + 0.5);
   }
   return axis;
 }

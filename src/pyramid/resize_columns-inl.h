@@ -11,6 +11,7 @@
 #endif
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <vector>
 
@@ -25,16 +26,16 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 #if HWY_TARGET == HWY_SCALAR  // one lane: nothing to transpose
 
-void ResizeHorizontally(const Image& image, const detail::PairAxis& axis, int x_begin, int x_end,
-                        int row_begin, int row_end, uint8_t* out, int64_t stride) {
-  const int last_px = image.size.width_px - 1;
+void ResizeHorizontally(const detail::SourcePixels& source, const detail::PairAxis& axis,
+                        int x_begin, int x_end, int row_begin, int row_end, uint8_t* out,
+                        int64_t stride) {
   for (int row = row_begin; row < row_end; ++row, out += stride) {
     for (int x = x_begin; x < x_end; ++x) {
       const int first = axis.first[static_cast<size_t>(x)];
       for (int c = 0; c < 3; ++c)
-        out[(x - x_begin) * 3 + c] = detail::weigh_pairs(
-            axis.weights(x), axis.count[static_cast<size_t>(x)], axis.precision_bits,
-            [&](int tap) { return image.row(row)[std::min(first + tap, last_px) * 3 + c]; });
+        out[(x - x_begin) * 3 + c] =
+            detail::weigh_pairs(axis.weights(x), axis.count[static_cast<size_t>(x)],
+                                [&](int tap) { return source.pixel(first + tap, row)[c]; });
     }
   }
 }
@@ -125,48 +126,70 @@ void WidenPairs(const uint8_t* columns, int pairs, int16_t* widened) {
   }
 }
 
-// Two weights in every 32-bit lane.
+// Two halves of weights in every 32-bit lane.
 template <class D16>
-HWY_INLINE hn::Vec<D16> SetPair(D16 d16, const detail::WeightPair& weights) {
+HWY_INLINE hn::Vec<D16> SetPair(D16 d16, const std::array<int16_t, 2>& halves) {
   int32_t both = 0;
-  std::memcpy(&both, weights.data(), sizeof both);
+  std::memcpy(&both, halves.data(), sizeof both);
   return hn::BitCast(d16, hn::Set(hn::RepartitionToWide<D16>(), both));
+}
+
+// A vector of sums in halves; the odd ones take a part where the instruction needs two sums.
+template <class D32>
+struct Sums {
+  using D16 = hn::Repartition<int16_t, D32>;
+  hn::Vec<D32> high;
+  hn::Vec<D32> high_odd;
+  hn::Vec<D32> low;
+  hn::Vec<D32> low_odd;
+
+  HWY_INLINE void Add(hn::Vec<D16> pixels, hn::Vec<D16> high_pair, hn::Vec<D16> low_pair) {
+    high = hn::ReorderWidenMulAccumulate(D32(), pixels, high_pair, high, high_odd);
+    low = hn::ReorderWidenMulAccumulate(D32(), pixels, low_pair, low, low_odd);
+  }
+
+  HWY_INLINE hn::Vec<D32> Rounded() const {
+    const auto whole =
+        hn::Add(hn::ShiftLeft<detail::kLowBits>(hn::RearrangeToOddPlusEven(high, high_odd)),
+                hn::RearrangeToOddPlusEven(low, low_odd));
+    return hn::ShiftRight<kWeightBits>(hn::Add(whole, hn::Set(D32(), 1 << (kWeightBits - 1))));
+  }
+};
+
+template <class D32>
+HWY_INLINE Sums<D32> ZeroSums(D32 d32) {
+  const auto zero = hn::Zero(d32);
+  return {zero, zero, zero, zero};
 }
 
 // One output pixel of 16 rows: `widened` from its first pair on -> three columns of 16 bytes.
 HWY_INLINE void FilterColumns(const int16_t* widened, const detail::WeightPair* weights, int pairs,
-                              int precision_bits, uint8_t* columns) {
+                              uint8_t* columns) {
   const hn::CappedTag<int32_t, kGroupRows> d32;
   const hn::Repartition<int16_t, decltype(d32)> d16;
   const hn::Rebind<uint8_t, decltype(d32)> d8;
   const int lanes = static_cast<int>(hn::Lanes(d32));
-  const auto half = hn::Set(d32, 1 << (precision_bits - 1));
   for (int row = 0; row < kGroupRows; row += lanes) {
-    auto red = hn::Zero(d32), green = red, blue = red;
-    auto red_odd = red, green_odd = red, blue_odd = red;
+    auto red = ZeroSums(d32), green = red, blue = red;
     const int16_t* in = widened + 2 * row;
     for (int i = 0; i < pairs; ++i, in += 6 * kGroupRows) {
-      const auto weight = SetPair(d16, weights[i]);
-      const auto r = hn::LoadU(d16, in);
-      const auto g = hn::LoadU(d16, in + 2 * kGroupRows);
-      const auto b = hn::LoadU(d16, in + 4 * kGroupRows);
-      red = hn::ReorderWidenMulAccumulate(d32, r, weight, red, red_odd);
-      green = hn::ReorderWidenMulAccumulate(d32, g, weight, green, green_odd);
-      blue = hn::ReorderWidenMulAccumulate(d32, b, weight, blue, blue_odd);
+      const auto high = SetPair(d16, weights[i].high);
+      const auto low = SetPair(d16, weights[i].low);
+      red.Add(hn::LoadU(d16, in), high, low);
+      green.Add(hn::LoadU(d16, in + 2 * kGroupRows), high, low);
+      blue.Add(hn::LoadU(d16, in + 4 * kGroupRows), high, low);
     }
-    const auto r = hn::Add(hn::RearrangeToOddPlusEven(red, red_odd), half);
-    const auto g = hn::Add(hn::RearrangeToOddPlusEven(green, green_odd), half);
-    const auto b = hn::Add(hn::RearrangeToOddPlusEven(blue, blue_odd), half);
     uint8_t* out = columns + row;
-    hn::StoreU(hn::DemoteTo(d8, hn::ShiftRightSame(r, precision_bits)), d8, out);
-    hn::StoreU(hn::DemoteTo(d8, hn::ShiftRightSame(g, precision_bits)), d8, out + kGroupRows);
-    hn::StoreU(hn::DemoteTo(d8, hn::ShiftRightSame(b, precision_bits)), d8, out + 2 * kGroupRows);
+    hn::StoreU(hn::DemoteTo(d8, red.Rounded()), d8, out);
+    hn::StoreU(hn::DemoteTo(d8, green.Rounded()), d8, out + kGroupRows);
+    hn::StoreU(hn::DemoteTo(d8, blue.Rounded()), d8, out + 2 * kGroupRows);
   }
 }
 
-// Rows [row_begin, row_end) of `image`, outputs [x_begin, x_end) -> `out`, rows `stride` apart.
-void ResizeHorizontally(const Image& image, const detail::PairAxis& axis, int x_begin, int x_end,
-                        int row_begin, int row_end, uint8_t* out, int64_t stride) {
+// Rows [row_begin, row_end) of `source`, outputs [x_begin, x_end) -> `out`, rows `stride` apart.
+void ResizeHorizontally(const detail::SourcePixels& source, const detail::PairAxis& axis,
+                        int x_begin, int x_end, int row_begin, int row_end, uint8_t* out,
+                        int64_t stride) {
   int most_pairs = 0;
   for (int x = x_begin; x < x_end; x += kStripPx)
     most_pairs = std::max(
@@ -177,20 +200,21 @@ void ResizeHorizontally(const Image& image, const detail::PairAxis& axis, int x_
   std::vector<int16_t> widened(static_cast<size_t>(most_pairs) * 6 * kGroupRows);
   std::vector<uint8_t> results(static_cast<size_t>(kStripPx * 3 + 15) * kGroupRows);
 
-  const int64_t row_bytes = int64_t{image.size.width_px} * 3;
+  const int64_t row_bytes = int64_t{source.columns} * 3;
   for (int row = row_begin; row < row_end; row += kGroupRows) {
     const uint8_t* rows[kGroupRows];
-    for (int i = 0; i < kGroupRows; ++i) rows[i] = image.row(std::min(row + i, row_end - 1));
+    for (int i = 0; i < kGroupRows; ++i) rows[i] = source.row(std::min(row + i, row_end - 1));
     for (int x = x_begin; x < x_end; x += kStripPx) {
       const int strip_end = std::min(x + kStripPx, x_end);
       const int first_px = axis.first[static_cast<size_t>(x)];
       const int end_px = axis.end(strip_end - 1);
-      ToColumns(rows, int64_t{first_px} * 3, int64_t{end_px} * 3, row_bytes, columns.data());
+      ToColumns(rows, int64_t{first_px - source.first_px} * 3,
+                int64_t{end_px - source.first_px} * 3, row_bytes, columns.data());
       WidenPairs(columns.data(), (end_px - first_px) / 2, widened.data());
       for (int i = x; i < strip_end; ++i)
         FilterColumns(
             widened.data() + (axis.first[static_cast<size_t>(i)] - first_px) / 2 * 6 * kGroupRows,
-            axis.weights(i), axis.count[static_cast<size_t>(i)], axis.precision_bits,
+            axis.weights(i), axis.count[static_cast<size_t>(i)],
             results.data() + (i - x) * 3 * kGroupRows);
       FromColumns(results.data(), int64_t{strip_end - x} * 3,
                   out + (row - row_begin) * stride + int64_t{x - x_begin} * 3, stride,

@@ -25,6 +25,7 @@ struct ResizeJob {
   Image* out = nullptr;
   const detail::PairAxis* horizontal = nullptr;  // null: the width is kept
   const detail::PairAxis* vertical = nullptr;    // null: the height is kept
+  bool vertical_first = false;
 };
 
 // Outputs [x_begin, x_end) x [y_begin, y_end).
@@ -33,17 +34,6 @@ struct Tile {
   int x_end = 0;
   int y_begin = 0;
   int y_end = 0;
-};
-
-// The rows the vertical pass reads: `count` of them from input row `first` on.
-struct SourceRows {
-  const uint8_t* data = nullptr;
-  int64_t stride = 0;
-  int first = 0;
-  int count = 0;
-
-  // A pair's second row may lie below the last; its weight is zero then.
-  const uint8_t* at(int row) const { return data + std::min(row - first, count - 1) * stride; }
 };
 
 }  // namespace
@@ -58,39 +48,31 @@ namespace {
 
 // A vector of output bytes from byte `b` on: the lanes are neighbouring bytes, a pair is two rows.
 HWY_INLINE void FilterRows(const uint8_t* const* rows, const detail::WeightPair* weights, int pairs,
-                           int precision_bits, int64_t b, uint8_t* out) {
+                           int64_t b, uint8_t* out) {
   const hn::ScalableTag<uint8_t> d8;
   const hn::Repartition<int16_t, decltype(d8)> d16;
   const hn::Repartition<int32_t, decltype(d8)> d32;
   const auto zero = hn::Zero(d8);
-  auto sum0 = hn::Zero(d32), sum1 = sum0, sum2 = sum0, sum3 = sum0;
-  auto odd0 = sum0, odd1 = sum0, odd2 = sum0, odd3 = sum0;
+  auto sum0 = ZeroSums(d32), sum1 = sum0, sum2 = sum0, sum3 = sum0;
   for (int i = 0; i < pairs; ++i) {
-    const auto weight = SetPair(d16, weights[i]);
+    const auto high_pair = SetPair(d16, weights[i].high);
+    const auto low_pair = SetPair(d16, weights[i].low);
     const auto upper_row = hn::LoadU(d8, rows[2 * i] + b);
     const auto lower_row = hn::LoadU(d8, rows[2 * i + 1] + b);
     const auto lower = hn::InterleaveLower(d8, upper_row, lower_row);
     const auto upper = hn::InterleaveUpper(d8, upper_row, lower_row);
-    const auto pair0 = hn::BitCast(d16, hn::InterleaveLower(d8, lower, zero));
-    const auto pair1 = hn::BitCast(d16, hn::InterleaveUpper(d8, lower, zero));
-    const auto pair2 = hn::BitCast(d16, hn::InterleaveLower(d8, upper, zero));
-    const auto pair3 = hn::BitCast(d16, hn::InterleaveUpper(d8, upper, zero));
-    sum0 = hn::ReorderWidenMulAccumulate(d32, pair0, weight, sum0, odd0);
-    sum1 = hn::ReorderWidenMulAccumulate(d32, pair1, weight, sum1, odd1);
-    sum2 = hn::ReorderWidenMulAccumulate(d32, pair2, weight, sum2, odd2);
-    sum3 = hn::ReorderWidenMulAccumulate(d32, pair3, weight, sum3, odd3);
+    sum0.Add(hn::BitCast(d16, hn::InterleaveLower(d8, lower, zero)), high_pair, low_pair);
+    sum1.Add(hn::BitCast(d16, hn::InterleaveUpper(d8, lower, zero)), high_pair, low_pair);
+    sum2.Add(hn::BitCast(d16, hn::InterleaveLower(d8, upper, zero)), high_pair, low_pair);
+    sum3.Add(hn::BitCast(d16, hn::InterleaveUpper(d8, upper, zero)), high_pair, low_pair);
   }
-  const auto half = hn::Set(d32, 1 << (precision_bits - 1));
-  const auto round = [&](auto even, auto odd) HWY_ATTR {
-    return hn::ShiftRightSame(hn::Add(hn::RearrangeToOddPlusEven(even, odd), half), precision_bits);
-  };
   // Narrowing two vectors into one undoes, block by block, what interleaving their halves did.
   const auto narrow = [&](auto low, auto high) HWY_ATTR {
     const auto both = hn::ReorderDemote2To(d16, low, high);
     return hn::Min(hn::Max(both, hn::Zero(d16)), hn::Set(d16, int16_t{255}));
   };
-  const auto low = narrow(round(sum0, odd0), round(sum1, odd1));
-  const auto high = narrow(round(sum2, odd2), round(sum3, odd3));
+  const auto low = narrow(sum0.Rounded(), sum1.Rounded());
+  const auto high = narrow(sum2.Rounded(), sum3.Rounded());
   alignas(16) static constexpr uint8_t kEven[16] = {0,    2,    4,    6,    8,    10,   12,   14,
                                                     0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80};
   alignas(16) static constexpr uint8_t kEvenAbove[16] = {
@@ -111,51 +93,62 @@ void ResizeRow(const uint8_t* const* rows, const detail::PairAxis& axis, int y, 
 #if HWY_TARGET != HWY_SCALAR
   const auto lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<uint8_t>()));
   if (bytes >= lanes) {
-    for (int64_t b = 0; b + lanes <= bytes; b += lanes)
-      FilterRows(rows, weights, pairs, axis.precision_bits, b, out);
+    for (int64_t b = 0; b + lanes <= bytes; b += lanes) FilterRows(rows, weights, pairs, b, out);
     if (bytes % lanes != 0)  // some bytes twice, to the same values
-      FilterRows(rows, weights, pairs, axis.precision_bits, bytes - lanes, out);
+      FilterRows(rows, weights, pairs, bytes - lanes, out);
     return;
   }
 #endif
   for (int64_t b = 0; b < bytes; ++b)
-    out[b] = detail::weigh_pairs(weights, pairs, axis.precision_bits,
-                                 [&](int tap) { return rows[tap][b]; });
+    out[b] = detail::weigh_pairs(weights, pairs, [&](int tap) { return rows[tap][b]; });
 }
 
-void ResizeVertically(const SourceRows& source, const detail::PairAxis& axis, const Tile& tile,
-                      Image& out) {
+// Columns [x_begin, x_end) of `source`, outputs [y_begin, y_end) -> `out`, rows `stride` apart.
+void ResizeVertically(const detail::SourcePixels& source, const detail::PairAxis& axis, int x_begin,
+                      int x_end, int y_begin, int y_end, uint8_t* out, int64_t stride) {
   std::vector<const uint8_t*> rows(static_cast<size_t>(axis.pairs) * 2);
-  for (int y = tile.y_begin; y < tile.y_end; ++y) {
+  for (int y = y_begin; y < y_end; ++y, out += stride) {
     for (size_t i = 0; i < rows.size(); ++i)
-      rows[i] = source.at(axis.first[static_cast<size_t>(y)] + static_cast<int>(i));
-    ResizeRow(rows.data(), axis, y, int64_t{tile.x_end - tile.x_begin} * 3,
-              out.row(y) + int64_t{tile.x_begin} * 3);
+      rows[i] = source.pixel(x_begin, axis.first[static_cast<size_t>(y)] + static_cast<int>(i));
+    ResizeRow(rows.data(), axis, y, int64_t{x_end - x_begin} * 3, out);
   }
 }
 
 void ResizeTile(const ResizeJob& job, const Tile& tile) {
-  const int64_t bytes = int64_t{tile.x_end - tile.x_begin} * 3;
-  if (job.vertical == nullptr) {
-    ResizeHorizontally(*job.image, *job.horizontal, tile.x_begin, tile.x_end, tile.y_begin,
-                       tile.y_end, job.out->row(tile.y_begin) + int64_t{tile.x_begin} * 3,
-                       int64_t{job.out->size.width_px} * 3);
-    return;
+  const auto [x_begin, x_end, y_begin, y_end] = tile;
+  const detail::PairAxis* horizontal = job.horizontal;
+  const detail::PairAxis* vertical = job.vertical;
+  const Size size = job.image->size;
+  const detail::SourcePixels image{
+      job.image->rgb.data(), int64_t{size.width_px} * 3, 0, size.height_px, 0, size.width_px};
+  uint8_t* out = job.out->row(y_begin) + int64_t{x_begin} * 3;
+  const int64_t stride = int64_t{job.out->size.width_px} * 3;
+  if (vertical == nullptr)
+    return ResizeHorizontally(image, *horizontal, x_begin, x_end, y_begin, y_end, out, stride);
+  if (horizontal == nullptr)
+    return ResizeVertically(image, *vertical, x_begin, x_end, y_begin, y_end, out, stride);
+
+  // The rows and columns the second pass reads, of which the first one makes those of this tile.
+  detail::SourcePixels between{nullptr, 0, y_begin, y_end - y_begin, x_begin, x_end - x_begin};
+  if (job.vertical_first) {
+    between.first_px = horizontal->first[static_cast<size_t>(x_begin)];
+    between.columns = std::min(horizontal->end(x_end - 1), size.width_px) - between.first_px;
+  } else {
+    between.first_row = vertical->first[static_cast<size_t>(y_begin)];
+    between.rows = std::min(vertical->end(y_end - 1), size.height_px) - between.first_row;
   }
-  const int row_begin = job.vertical->first[static_cast<size_t>(tile.y_begin)];
-  const int row_end = std::min(job.vertical->end(tile.y_end - 1), job.image->size.height_px);
-  if (job.horizontal == nullptr) {
-    ResizeVertically({job.image->row(row_begin) + int64_t{tile.x_begin} * 3,
-                      int64_t{job.image->size.width_px} * 3, row_begin, row_end - row_begin},
-                     *job.vertical, tile, *job.out);
-    return;
+  between.stride = int64_t{between.columns} * 3;
+  std::vector<uint8_t> pixels(static_cast<size_t>(between.stride * between.rows));
+  between.data = pixels.data();
+  if (job.vertical_first) {
+    ResizeVertically(image, *vertical, between.first_px, between.first_px + between.columns,
+                     y_begin, y_end, pixels.data(), between.stride);
+    ResizeHorizontally(between, *horizontal, x_begin, x_end, y_begin, y_end, out, stride);
+  } else {
+    ResizeHorizontally(image, *horizontal, x_begin, x_end, between.first_row,
+                       between.first_row + between.rows, pixels.data(), between.stride);
+    ResizeVertically(between, *vertical, x_begin, x_end, y_begin, y_end, out, stride);
   }
-  std::vector<uint8_t> between(static_cast<size_t>(bytes) *
-                               static_cast<size_t>(row_end - row_begin));
-  ResizeHorizontally(*job.image, *job.horizontal, tile.x_begin, tile.x_end, row_begin, row_end,
-                     between.data(), bytes);
-  ResizeVertically({between.data(), bytes, row_begin, row_end - row_begin}, *job.vertical, tile,
-                   *job.out);
 }
 
 }  // namespace
@@ -193,12 +186,14 @@ void resize_bicubic_cpu(Threads& threads, const Image& image, const ResizeAxis& 
                         const ResizeAxis& vertical, Image& out) {
   const PairAxis columns = make_pairs(horizontal, true);
   const PairAxis rows = make_pairs(vertical, false);
-  ResizeJob job{&image, &out, &columns, &rows};
+  ResizeJob job{&image, &out, &columns, &rows, vertical_first(image.size, out.size)};
   if (horizontal.in_px == horizontal.out_px) job.horizontal = nullptr;
   if (vertical.in_px == vertical.out_px) job.vertical = nullptr;
   FOVEA_CHECK(job.horizontal != nullptr || job.vertical != nullptr);
 
-  const std::vector<int> bands = band_begins(job.vertical, out.size.height_px);
+  // Only rows between the passes are computed twice, where bands meet.
+  const std::vector<int> bands =
+      band_begins(job.vertical_first ? nullptr : job.vertical, out.size.height_px);
   const int64_t across = (out.size.width_px + kTilePx - 1) / kTilePx;
   threads.for_each(static_cast<int64_t>(bands.size() - 1) * across, 1, [&](int64_t index, int64_t) {
     const auto band = static_cast<size_t>(index / across);

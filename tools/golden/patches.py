@@ -1,22 +1,22 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/fixtures/patches: what transformers' Qwen image processor and torchvision's resize
-give for sizes and pictures, to be compared with canvas_size, fit_canvas and sample_patches.
+"""Writes tests/fixtures/patches: what transformers' Qwen image processor (its PIL backend) and
+Pillow's resize give for sizes and pictures, to be compared with canvas_size, fit_canvas and
+sample_patches.
 
-Needs transformers, torch, torchvision, numpy, pillow, scikit-image (for its CC0 photographs).
+Needs transformers, numpy, pillow, scikit-image (for its CC0 photographs).
 """
 import argparse
 import json
 import pathlib
 
 import numpy as np
-import torch
-import torchvision
+import PIL
 import transformers
 from PIL import Image
 from skimage import data
-from torchvision.transforms.v2 import functional
-from transformers.models.qwen2_vl.image_processing_qwen2_vl import Qwen2VLImageProcessor, smart_resize
+from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import (Qwen2VLImageProcessorPil,
+                                                                        smart_resize)
 
 MIN_PIXELS, MAX_PIXELS = 65536, 16777216
 NO_LIMIT = 2**63 - 1
@@ -70,10 +70,8 @@ def processor_case(processor, name, image):
 
 
 def resize_case(width, height, to_width, to_height):
-    image = torch.from_numpy(synthetic(width, height)).permute(2, 0, 1).contiguous()
-    out = functional.resize(image, [to_height, to_width], antialias=True,
-                            interpolation=functional.InterpolationMode.BICUBIC)
-    out = np.ascontiguousarray(out.permute(1, 2, 0).numpy())
+    out = Image.fromarray(synthetic(width, height)).resize((to_width, to_height), Image.BICUBIC)
+    out = np.asarray(out)
     return {"size": [width, height], "to": [to_width, to_height], "digest": digest(out),
             "samples": samples(out)}
 
@@ -103,7 +101,7 @@ def main():
     parser.add_argument("--out", type=pathlib.Path, default=root / "tests/fixtures/patches")
     out = parser.parse_args().out
     out.mkdir(parents=True, exist_ok=True)
-    processor = Qwen2VLImageProcessor(
+    processor = Qwen2VLImageProcessorPil(
         size={"shortest_edge": MIN_PIXELS, "longest_edge": MAX_PIXELS}, patch_size=16,
         temporal_patch_size=2, merge_size=2, image_mean=[0.5] * 3, image_std=[0.5] * 3)
 
@@ -114,18 +112,19 @@ def main():
         Image.fromarray(crop).save(out / f"{name}.ppm")
         cases.append(processor_case(processor, f"{name}.ppm", crop))
     for size in [(288, 256), (256, 256), (2048, 32), (32, 6400), (300, 200), (64, 64), (1, 1), (7, 3),
-                 (4000, 37), (13, 2000), (513, 257), (333, 512), (800, 600), (100, 50), (1000, 1000)]:
+                 (4000, 37), (13, 2000), (513, 257), (333, 512), (620, 330), (800, 600), (100, 50),
+                 (1000, 1000)]:
         cases.append(processor_case(processor, "synthetic", synthetic(*size)))
     resizes = [resize_case(*sizes) for sizes in [
         (500, 500, 409, 409), (700, 300, 100, 50), (9, 9, 1, 2), (601, 299, 600, 300), (50, 80, 51, 79),
-        (1300, 40, 13, 40), (40, 1300, 40, 13), (2, 2, 400, 300), (1201, 901, 1200, 900)]]
+        (700, 900, 650, 340), (1300, 40, 13, 40), (40, 1300, 40, 13), (2, 2, 400, 300),
+        (1201, 901, 1200, 900)]]
     levels = np.broadcast_to(np.arange(256, dtype=np.uint8)[:, None, None], (256, 256, 3)).copy()
     values = processor(images=Image.fromarray(levels), return_tensors="np")["pixel_values"]
     normalised = np.ascontiguousarray(canvas_of(values, 256, 256)[:, 0, 0]).view(np.uint32)
 
     golden = {
-        "made_with": {"transformers": transformers.__version__, "torch": torch.__version__,
-                      "torchvision": torchvision.__version__},
+        "made_with": {"transformers": transformers.__version__, "pillow": PIL.__version__},
         "processor": cases, "resize": resizes,
         "normalised_bits": normalised.tolist(),
         "sizes": size_cases(np.random.default_rng(7))}
