@@ -21,5 +21,35 @@ TEST(HumanBytes, PicksTheUnit) {
   EXPECT_EQ(human_bytes(999'600), "1.0 MB");
 }
 
+TEST(InQuotes, KeepsPlainTextAndShowsWhatIsNot) {
+  EXPECT_EQ(in_quotes("lm_head.weight"), "\"lm_head.weight\"");
+  EXPECT_EQ(in_quotes("a\nb\x7f"), "\"a\\x0ab\\x7f\"");
+  EXPECT_EQ(in_quotes("\u00e9\u4e2d\U0001F600"), "\"\u00e9\u4e2d\U0001F600\"");
+  EXPECT_EQ(in_quotes(std::string_view("\0\xff\xc3", 3)), "\"\\x00\\xff\\xc3\"");
+}
+
+TEST(InQuotes, ShortensLongTextInTheMiddle) {
+  const std::string text = in_quotes("begin" + std::string(1'000'000, '\n') + "end");
+  EXPECT_LT(text.size(), 400u);
+  EXPECT_EQ(text.find("\"begin"), 0u);
+  EXPECT_NE(text.find("..."), std::string::npos);
+  EXPECT_NE(text.find("end\""), std::string::npos);
+  EXPECT_EQ(in_quotes(std::string(100, 'x')).size(), 102u) << "100 characters are not long";
+  std::string wide;
+  for (int i = 0; i < 200; ++i) wide += "\u4e2d";
+  EXPECT_EQ(utf8_valid_bytes(in_quotes(wide)), in_quotes(wide).size()) << "no character is cut";
+}
+
+TEST(Utf8, ValidBytesStopAtTheFirstFault) {
+  const std::string good = "plain ascii \u00e9 \u0800 \ud7ff \ue000 \U00010000 \U0010FFFF end";
+  EXPECT_EQ(utf8_valid_bytes(good), good.size());
+  for (const std::string bad :
+       {"\x80", "\xc0\xaf", "\xc1\xbf", "\xe0\x80\xaf", "\xed\xa0\x80", "\xf0\x80\x80\x80",
+        "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xff", "\xe4\xb8", "\xc3", "\xf0\x9f\x98"}) {
+    EXPECT_EQ(utf8_valid_bytes(good + bad), good.size());
+    EXPECT_EQ(utf8_valid_bytes(good + bad + " and more text"), good.size());
+  }
+}
+
 }  // namespace
 }  // namespace fovea

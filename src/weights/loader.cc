@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "weights/loader.h"
+
+#include <algorithm>
+#include <atomic>
+#include <limits>
+
+#include "base/check.h"
+#include "weights/finite.h"
+
+namespace fovea {
+namespace {
+
+// A piece and what is packed from it stay in a core's second-level cache.
+constexpr int64_t kPieceBytes = 512 * 1024;
+
+void lower_to(std::atomic<int64_t>& least, int64_t value) {
+  int64_t seen = least.load();
+  while (value < seen && !least.compare_exchange_weak(seen, value)) {
+  }
+}
+
+}  // namespace
+
+Status Loader::take(const TensorView& tensor, const std::function<void(int64_t, int64_t)>& pack,
+                    const Take& how) {
+  FOVEA_CHECK(tensor.shape.rank >= 1 && tensor.values() > 0 && how.rows_multiple >= 1);
+  const MappedFile& file = checkpoint_.tensors().file_of(tensor);
+  const int64_t rows = tensor.shape[0];
+  const int64_t row_values = tensor.values() / rows;
+  const int64_t row_bytes = static_cast<int64_t>(tensor.bytes) / rows;
+  const int64_t wanted = std::max<int64_t>(1, kPieceBytes / row_bytes);
+  const int64_t piece_rows = std::max(wanted / how.rows_multiple, int64_t{1}) * how.rows_multiple;
+
+  constexpr int64_t kNone = std::numeric_limits<int64_t>::max();
+  std::atomic<int64_t> bad = kNone;  // the least index of a value that is not finite
+  threads_.for_each(rows, piece_rows, [&](int64_t begin, int64_t end) {
+    const auto bytes = tensor.as_bytes().subspan(static_cast<size_t>(begin * row_bytes),
+                                                 static_cast<size_t>((end - begin) * row_bytes));
+    file.advise(bytes, MappedFile::Advice::kPopulate);
+    const int64_t found = first_not_finite(tensor.dtype, bytes.data(), (end - begin) * row_values);
+    if (found >= 0) lower_to(bad, begin * row_values + found);
+    if (pack) pack(begin, end);
+    if (how.drop_source) file.advise(bytes, MappedFile::Advice::kDontNeed);
+  });
+  if (Status status = file.intact(); !status) return status;
+  if (bad != kNone) return not_finite(tensor, bad);
+  done_bytes_ += static_cast<int64_t>(tensor.bytes);
+  if (progress_) progress_(done_bytes_, checkpoint_.source_bytes());
+  return Done{};
+}
+
+namespace {
+
+auto take_from(Loader& loader) {
+  return [&loader](const TensorView& tensor, const std::function<void(int64_t, int64_t)>& pack,
+                   const Take& how) { return loader.take(tensor, pack, how); };
+}
+
+}  // namespace
+
+TensorSource vision_source(const Checkpoint& checkpoint, Loader& loader) {
+  return {[&checkpoint](std::string_view name) { return checkpoint.vision(name); },
+          take_from(loader)};
+}
+
+TensorSource text_source(const Checkpoint& checkpoint, Loader& loader) {
+  return {[&checkpoint](std::string_view name) {
+            return name == "lm_head.weight" ? checkpoint.head() : checkpoint.text(name);
+          },
+          take_from(loader)};
+}
+
+}  // namespace fovea

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads the weights once, checked, in whatever form a room wants to keep them.
+//
+// Rooms do not call each other: the engine makes a Loader, and hands the rooms that build models a
+// TensorSource. A test can fill one with tensors of its own.
+#pragma once
+
+#include <functional>
+#include <string_view>
+
+#include "base/threads.h"
+#include "fovea/result.h"
+#include "weights/checkpoint.h"
+
+namespace fovea {
+
+// Called on the loading thread; `done_bytes` of `total_bytes` of the checkpoint's weights.
+using LoadProgress = std::function<void(int64_t done_bytes, int64_t total_bytes)>;
+
+// How a tensor is read.
+struct Take {
+  int64_t rows_multiple = 1;  // pieces hold a multiple of this many rows (the last one the rest)
+  bool drop_source = true;    // drop each piece's pages after it was packed; false: used in place
+};
+
+// Each tensor is taken once. A piece is looked at for NaN and infinity, then handed to
+// `pack` while it is in the cache, so that checking costs no second reading of memory.
+//
+//   Loader loader(threads, checkpoint, progress);
+//   const TensorView qkv = checkpoint.vision("blocks.0.attn.qkv.weight");
+//   if (auto status = loader.take(qkv, [&](int64_t begin, int64_t end) { pack_rows(begin, end); });
+//       !status) return status.error();
+class Loader {
+ public:
+  Loader(Threads& threads, const Checkpoint& checkpoint, LoadProgress progress = nullptr)
+      : threads_(threads), checkpoint_(checkpoint), progress_(std::move(progress)) {}
+
+  // Calls pack(row_begin, row_end) for all rows (shape[0]) on the threads, in pieces whose borders
+  // do not depend on the number of threads; `pack` may be empty, to check only. The error names a
+  // tensor with a value that is not finite, or a file that changed meanwhile; what was packed is
+  // worthless then.
+  Status take(const TensorView& tensor, const std::function<void(int64_t, int64_t)>& pack,
+              const Take& how = {});
+
+  int64_t done_bytes() const { return done_bytes_; }
+
+ private:
+  Threads& threads_;
+  const Checkpoint& checkpoint_;
+  LoadProgress progress_;
+  int64_t done_bytes_ = 0;
+};
+
+// One part of a model, as a room gets it. Names are those of model_tensors.h.
+struct TensorSource {
+  std::function<TensorView(std::string_view name)> tensor;
+  std::function<Status(const TensorView& tensor, const std::function<void(int64_t, int64_t)>& pack,
+                       const Take& how)>
+      take;  // as Loader::take
+};
+
+// Both must outlive the source. "lm_head.weight" of the text part is the embedding where it is
+// tied: the same data, to be taken once.
+TensorSource vision_source(const Checkpoint& checkpoint, Loader& loader);
+TensorSource text_source(const Checkpoint& checkpoint, Loader& loader);
+
+}  // namespace fovea
