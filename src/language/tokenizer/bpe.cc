@@ -77,7 +77,8 @@ WordCache::Entry* WordCache::place(std::string_view word) {
 
 Result<Bpe> Bpe::make(const TokenizerFile& file) {
   const nlohmann::json model = file.settings.value("model", nlohmann::json());
-  if (!model.is_object() || !model.contains("vocab") || !model.contains("merges"))
+  const auto setting = [&model](const char* name) { return model.value(name, nlohmann::json()); };
+  if (!model.is_object() || !setting("vocab").is_object() || !setting("merges").is_array())
     return bad_input("has no model with a vocab and merges");
   if (auto good = check_model(model); !good) return good.error();
 

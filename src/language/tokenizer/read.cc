@@ -190,6 +190,7 @@ Result<TokenizerFile> read_tokenizer_file(std::string_view json) {
   const bool good = Json::sax_parse(json.begin(), json.end(), &reader);
   if (reader.error()) return *reader.error();
   if (!good) return bad_input("is not valid JSON");
+  if (!file.settings.is_object()) return bad_input("is a list; it must be an object");
   return file;
 }
 
