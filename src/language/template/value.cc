@@ -5,6 +5,7 @@
 #include <array>
 
 #include "language/template/text.h"
+#include "language/tokenizer/unicode.h"
 
 namespace fovea::jinja {
 namespace {
@@ -40,6 +41,11 @@ bool dict_equal(const Value& a, const Value& b, Budget& budget) {
     budget.spend(b.pairs().size());
     return other != nullptr && equal(pair.second, *other, budget);
   });
+}
+
+// The engine reads texts as valid UTF-8 without a further look.
+std::string valid(const std::string& text) {
+  return valid_utf8_prefix(text) == text.size() ? text : replace_invalid_utf8(text);
 }
 
 }  // namespace
@@ -90,7 +96,7 @@ Value Value::from_json(const nlohmann::ordered_json& json) {
     case nlohmann::json::value_t::number_float:
       return json.get<double>();
     case nlohmann::json::value_t::string:
-      return json.get<std::string>();
+      return valid(json.get_ref<const std::string&>());
     case nlohmann::json::value_t::array: {
       Items items;
       for (const auto& item : json) items.push_back(from_json(item));
@@ -98,7 +104,7 @@ Value Value::from_json(const nlohmann::ordered_json& json) {
     }
     case nlohmann::json::value_t::object: {
       Pairs pairs;
-      for (const auto& [key, item] : json.items()) pairs.emplace_back(key, from_json(item));
+      for (const auto& [key, item] : json.items()) pairs.emplace_back(valid(key), from_json(item));
       return dict(pairs);
     }
     default:
