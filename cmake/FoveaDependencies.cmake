@@ -6,8 +6,11 @@ find_package(PNG REQUIRED)
 find_package(fmt REQUIRED)
 find_package(Freetype REQUIRED)
 find_package(CLI11 REQUIRED)          # the program alone
-find_package(nlohmann_json REQUIRED)  # the program alone
+find_package(nlohmann_json REQUIRED)
 pkg_check_modules(webp REQUIRED IMPORTED_TARGET libwebp libwebpdemux)
 pkg_check_modules(hwy REQUIRED IMPORTED_TARGET libhwy)
+pkg_check_modules(pcre2 REQUIRED IMPORTED_TARGET libpcre2-8)
+pkg_check_modules(utf8proc REQUIRED IMPORTED_TARGET libutf8proc)
 set(FOVEA_DEPENDENCIES JPEG::JPEG PNG::PNG PkgConfig::webp PkgConfig::hwy fmt::fmt Freetype::Freetype
+    PkgConfig::pcre2 PkgConfig::utf8proc $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>
     Threads::Threads ${CMAKE_DL_LIBS})

@@ -48,5 +48,6 @@ using Run = std::function<int()>;
 Run add_see(CLI::App& program);
 Run add_info(CLI::App& program);
 Run add_bench(CLI::App& program);
+Run add_tokenize(CLI::App& program);
 
 }  // namespace fovea::app

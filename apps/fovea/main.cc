@@ -23,6 +23,7 @@ int run_program(int argc, char** argv) {
   commands["see"] = add_see(program);
   commands["info"] = add_info(program);
   commands["bench"] = add_bench(program);
+  commands["tokenize"] = add_tokenize(program);
 
   try {
     program.parse(argc, argv);

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a template computes with: Python's values as far as chat templates see them.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace fovea::jinja {
+
+// Thrown inside the template engine alone; Template turns it into an Error.
+struct TemplateError {
+  std::string message;
+};
+
+[[noreturn]] void fail(std::string message);
+
+// A template comes with a model and may be hostile, so everything it does is counted.
+class Budget {
+ public:
+  static constexpr size_t kMaxTextBytes = size_t{8} << 20;  // of any text, the output among them
+  static constexpr int kMaxDepth = 200;                     // of values, syntax and calls
+
+  void spend(size_t steps) {
+    if (steps > left_) fail("it takes too many steps");
+    left_ -= steps;
+  }
+  static void check_text(size_t bytes) {
+    if (bytes > kMaxTextBytes) fail("it makes a text of more than 8 MiB");
+  }
+
+ private:
+  size_t left_ = 4'000'000;
+};
+
+struct Statement;
+class Scope;
+class Value;
+struct ListData;
+struct DictData;
+struct NamespaceData;
+struct Callable;
+struct LoopData;
+
+struct Undefined {
+  std::string name;  // for messages
+};
+struct None {};
+
+class Value {
+ public:
+  enum class Kind {
+    kUndefined,
+    kNone,
+    kBool,
+    kInt,
+    kFloat,
+    kString,
+    kList,  // and tuple
+    kDict,
+    kNamespace,
+    kCallable,
+    kLoop
+  };
+  using Items = std::vector<Value>;
+  using Pairs = std::vector<std::pair<Value, Value>>;
+
+  Value() = default;
+  Value(Undefined undefined) : data_(std::move(undefined)) {}  // NOLINT: implicit
+  Value(None none) : data_(none) {}                            // NOLINT: implicit
+  Value(bool flag) : data_(flag) {}                            // NOLINT: implicit
+  Value(int64_t number) : data_(number) {}                     // NOLINT: implicit
+  Value(double number) : data_(number) {}                      // NOLINT: implicit
+  Value(std::string text)                                      // NOLINT: implicit
+      : data_(std::make_shared<const std::string>(std::move(text))) {}
+  Value(const char* text) : Value(std::string(text)) {}                    // NOLINT: implicit
+  Value(std::shared_ptr<NamespaceData> data) : data_(std::move(data)) {}   // NOLINT: implicit
+  Value(std::shared_ptr<const Callable> data) : data_(std::move(data)) {}  // NOLINT: implicit
+  Value(std::shared_ptr<const LoopData> data) : data_(std::move(data)) {}  // NOLINT: implicit
+
+  // Containers hold plain values alone: what refers to a scope or to itself stays outside.
+  static Value list(Items items, bool is_tuple = false);
+  static Value dict(const Pairs& pairs);  // of equal keys the last value counts
+  static Value from_json(const nlohmann::ordered_json& json);
+
+  Kind kind() const { return static_cast<Kind>(data_.index()); }
+  bool is(Kind kind) const { return this->kind() == kind; }
+  bool is_undefined() const { return is(Kind::kUndefined); }
+  bool is_string() const { return is(Kind::kString); }
+  bool is_number() const { return is(Kind::kBool) || is(Kind::kInt) || is(Kind::kFloat); }
+
+  // The accessors expect the kind.
+  bool boolean() const { return std::get<bool>(data_); }
+  int64_t integer() const;  // of kInt and kBool
+  double number() const;    // of any number
+  const std::string& text() const { return *std::get<5>(data_); }
+  const Items& items() const;
+  bool is_tuple() const;
+  const Pairs& pairs() const;
+  NamespaceData& name_space() const { return *std::get<8>(data_); }
+  const Callable& callable() const { return *std::get<9>(data_); }
+  const LoopData& loop() const { return *std::get<10>(data_); }
+  const std::string& undefined_name() const { return std::get<Undefined>(data_).name; }
+
+  const Value* find(std::string_view key) const;  // in a dict; null: not there
+  const Value* find_key(const Value& key) const;  // the same for any key
+  const char* type_name() const;                  // as Python calls it
+  bool truthy() const;
+  int depth() const;    // of nested containers
+  size_t cost() const;  // steps to look at it whole, one level deep
+
+ private:
+  std::variant<Undefined, None, bool, int64_t, double, std::shared_ptr<const std::string>,
+               std::shared_ptr<const ListData>, std::shared_ptr<const DictData>,
+               std::shared_ptr<NamespaceData>, std::shared_ptr<const Callable>,
+               std::shared_ptr<const LoopData>>
+      data_;
+};
+
+struct ListData {
+  Value::Items items;
+  bool is_tuple = false;
+  int depth = 1;
+};
+struct DictData {
+  Value::Pairs pairs;
+  int depth = 1;
+};
+struct NamespaceData {
+  std::map<std::string, Value> values;
+};
+struct LoopData {
+  std::shared_ptr<const Value::Items> items;
+  size_t index = 0;
+};
+
+// A macro with the scope it was made in, a global function, or a method with the value it is of.
+struct Callable {
+  const Statement* macro = nullptr;
+  Scope* scope = nullptr;
+  std::string name;
+  Value self;
+};
+
+// As Python's ==, < and `in` see them.
+bool equal(const Value& a, const Value& b, Budget& budget);
+bool less(const Value& a, const Value& b, Budget& budget);
+bool contains(const Value& container, const Value& item, Budget& budget);
+
+// What a for loop runs over: items, keys, characters; nothing for undefined.
+Value::Items iterate(const Value& value, Budget& budget);
+
+std::string to_text(const Value& value);  // str()
+std::string to_repr(const Value& value);  // repr()
+
+struct JsonStyle {
+  bool ascii = false;
+  bool sort_keys = false;
+  int indent = -1;             // -1: on one line
+  std::string item_separator;  // empty: Python's choice
+  std::string key_separator = ": ";
+};
+std::string to_json(const Value& value, const JsonStyle& style);
+
+}  // namespace fovea::jinja
