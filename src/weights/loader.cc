@@ -50,25 +50,4 @@ Status Loader::take(const TensorView& tensor, const std::function<void(int64_t, 
   return Done{};
 }
 
-namespace {
-
-auto take_from(Loader& loader) {
-  return [&loader](const TensorView& tensor, const std::function<void(int64_t, int64_t)>& pack,
-                   const Take& how) { return loader.take(tensor, pack, how); };
-}
-
-}  // namespace
-
-TensorSource vision_source(const Checkpoint& checkpoint, Loader& loader) {
-  return {[&checkpoint](std::string_view name) { return checkpoint.vision(name); },
-          take_from(loader)};
-}
-
-TensorSource text_source(const Checkpoint& checkpoint, Loader& loader) {
-  return {[&checkpoint](std::string_view name) {
-            return name == "lm_head.weight" ? checkpoint.head() : checkpoint.text(name);
-          },
-          take_from(loader)};
-}
-
 }  // namespace fovea

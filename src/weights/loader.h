@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the weights once, checked, in whatever form a room wants to keep them.
-//
-// Rooms do not call each other: the engine makes a Loader, and hands the rooms that build models a
-// TensorSource. A test can fill one with tensors of its own.
+// Reads the weights once, checked, in whatever form they are kept.
 #pragma once
 
 #include <functional>
-#include <string_view>
 
 #include "base/threads.h"
 #include "fovea/result.h"
@@ -50,18 +46,5 @@ class Loader {
   LoadProgress progress_;
   int64_t done_bytes_ = 0;
 };
-
-// One part of a model, as a room gets it. Names are those of model_tensors.h.
-struct TensorSource {
-  std::function<TensorView(std::string_view name)> tensor;
-  std::function<Status(const TensorView& tensor, const std::function<void(int64_t, int64_t)>& pack,
-                       const Take& how)>
-      take;  // as Loader::take
-};
-
-// Both must outlive the source. "lm_head.weight" of the text part is the embedding where it is
-// tied: the same data, to be taken once.
-TensorSource vision_source(const Checkpoint& checkpoint, Loader& loader);
-TensorSource text_source(const Checkpoint& checkpoint, Loader& loader);
 
 }  // namespace fovea

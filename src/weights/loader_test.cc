@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "weights/model_tensors.h"
+#include "weights/tensor_source.h"
 #include "weights/test_files.h"
 
 namespace fovea {
@@ -88,24 +89,40 @@ TEST_F(LoaderTest, ProgressEndsAtAllBytesOfTheModel) {
   EXPECT_EQ(loader.done_bytes(), checkpoint->source_bytes());
 }
 
-TEST_F(LoaderTest, SourcesGiveEveryTensorOfTheirPart) {
+TEST_F(LoaderTest, SourcesGiveEveryTensorOfTheirPartInTheFormatAskedFor) {
   const auto checkpoint = Checkpoint::open(folder_.path());
   ASSERT_TRUE(checkpoint);
   Threads threads(2);
-  Loader loader(threads, *checkpoint);
-  const TensorSource vision = vision_source(*checkpoint, loader);
-  const TensorSource text = text_source(*checkpoint, loader);
-  for (const auto& expected : vision_tensors(config_.vision)) {
-    const TensorView tensor = vision.tensor(expected.name);
-    EXPECT_EQ(tensor.shape, expected.shape);
-    int64_t rows = 0;
-    const auto count = [&](int64_t begin, int64_t end) { rows += end - begin; };
-    EXPECT_TRUE(vision.take(tensor, count, {.rows_multiple = 100}));
-    EXPECT_EQ(rows, expected.shape[0]) << "one piece";
+  EXPECT_EQ(stored_format(*checkpoint), WeightFormat::kBf16);
+  for (const auto format :
+       {std::optional<WeightFormat>(), std::optional(WeightFormat::kF32),
+        std::optional(WeightFormat::kBf16), std::optional(WeightFormat::kInt8)}) {
+    Loader loader(threads, *checkpoint);
+    const TensorSource text = text_source(*checkpoint, loader, format);
+    const auto matrix = text.matrix("layers.1.mlp.down_proj.weight");
+    ASSERT_TRUE(matrix) << matrix.error().message;
+    EXPECT_EQ(matrix->format(), format.value_or(WeightFormat::kBf16));
+    EXPECT_EQ(matrix->rows(), 16);
+    EXPECT_EQ(matrix->cols(), 24);
+    const TensorView tensor = checkpoint->text("layers.1.mlp.down_proj.weight");
+    std::vector<float> row(24);
+    matrix->row(3, row.data());
+    for (size_t c = 0; c < row.size(); ++c) {
+      const uint16_t bits = static_cast<const uint16_t*>(tensor.data)[3 * 24 + c];
+      const auto expected = std::bit_cast<float>(uint32_t{bits} << 16);
+      // Half a step of 1/127 of the largest value, which is below 0.05, for int8; else exact.
+      EXPECT_NEAR(row[c], expected, format == WeightFormat::kInt8 ? 0.05 / 254 : 0.0);
+    }
   }
-  for (const auto& expected : text_tensors(config_.text))
-    EXPECT_EQ(text.tensor(expected.name).shape, expected.shape);
-  EXPECT_EQ(text.tensor("lm_head.weight").data, text.tensor("embed_tokens.weight").data);
+  Loader loader(threads, *checkpoint);
+  const TensorSource vision = vision_source(*checkpoint, loader, std::nullopt);
+  const auto patches = vision.matrix("patch_embed.proj.weight");
+  ASSERT_TRUE(patches);
+  EXPECT_EQ(patches->cols(), 1536) << "all but the first dimension";
+  EXPECT_EQ(patches->values(), checkpoint->vision("patch_embed.proj.weight").data) << "not copied";
+  const auto table = vision.values("pos_embed.weight");
+  ASSERT_TRUE(table);
+  EXPECT_EQ(table->size(), 9u * 8);
   EXPECT_GT(loader.done_bytes(), 0);
 }
 

@@ -16,10 +16,6 @@ namespace {
 
 constexpr int64_t kUnknown = std::numeric_limits<int64_t>::max();
 
-const char* format_name(WeightFormat format) {
-  return format == WeightFormat::kF32 ? "f32" : format == WeightFormat::kBf16 ? "bf16" : "int8";
-}
-
 int64_t kept_bytes(const Shape& shape, WeightFormat format) {
   const int64_t values = shape.values();
   if (shape.rank == 1 || format == WeightFormat::kF32) return values * 4;
@@ -90,7 +86,7 @@ Status check_memory(const MemoryNeed& need, int64_t available_bytes) {
   return failed(fmt::format(
       "the model needs {} of memory ({} of weights as {}, {} of keys and values for {} tokens, {} "
       "to work in), but {} is free; try {}",
-      human_bytes(need.total()), human_bytes(need.weights_bytes), format_name(need.format),
+      human_bytes(need.total()), human_bytes(need.weights_bytes), weight_format_name(need.format),
       human_bytes(need.kv_bytes), with_commas(need.context_tokens), human_bytes(need.work_bytes),
       human_bytes(available_bytes), advice));
 }

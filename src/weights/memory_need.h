@@ -5,12 +5,10 @@
 #include <cstdint>
 
 #include "fovea/result.h"
+#include "ops/matrix.h"
 #include "weights/config.h"
 
 namespace fovea {
-
-// How the matrices are kept in memory; vectors (norms, biases) are f32 always.
-enum class WeightFormat { kF32, kBf16, kInt8 };
 
 struct MemoryNeed {
   WeightFormat format = WeightFormat::kF32;

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// language: tokens + visual tokens -> the logits of the next token, by the Qwen3-VL decoder.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "base/buffer.h"
+#include "base/threads.h"
+#include "fovea/result.h"
+#include "ops/key_values.h"
+#include "vision/vision.h"
+#include "weights/config.h"
+#include "weights/tensor_source.h"
+
+namespace fovea {
+
+// Where a token stands: in time, and in rows and columns of level-0 cells. A text token has the
+// same number three times.
+struct TokenPosition {
+  float time = 0;
+  float row = 0;
+  float col = 0;
+
+  friend bool operator==(const TokenPosition&, const TokenPosition&) = default;
+};
+
+// Visual tokens [first, first + count) of `tokens` stand at `at` and following of a run.
+struct VisualSpan {
+  size_t at = 0;
+  const VisualTokens* tokens = nullptr;
+  int first = 0;
+  int count = 0;
+};
+
+// Tokens that follow what is in the memory.
+struct TokenRun {
+  std::span<const int> ids;                  // what they are where no visual token stands
+  std::span<const TokenPosition> positions;  // one for each
+  std::span<const VisualSpan> visual;
+};
+
+// Keys and values of every layer, of all tokens so far.
+struct DecoderMemory {
+  std::vector<KeyValues> layers;  // empty before the first call
+
+  int64_t tokens() const { return layers.empty() ? 0 : layers.front().size(); }
+  size_t bytes() const;
+  void truncate(int64_t tokens);  // forgets all but the first
+};
+
+// How much the tokens [query_begin, query_end) of a run attend to the keys [key_begin, key_end) of
+// the whole sequence, averaged over the heads and the chosen layers.
+struct AttentionReadout {
+  std::vector<int> layers;
+  size_t query_begin = 0;
+  size_t query_end = 0;
+  int64_t key_begin = 0;
+  int64_t key_end = 0;
+  std::vector<float> mass;  // the result: [key_end - key_begin]
+};
+
+struct DecodeOptions {
+  int chunk_tokens = 512;               // a long run is worked on in chunks of so many
+  AttentionReadout* readout = nullptr;  // filled where given
+  // For tests and traces: sees each layer's output after its deepstack addition, for each chunk:
+  // [tokens][hidden_size].
+  std::function<void(int layer, int64_t first_token, int64_t tokens, const float* hidden)> on_layer;
+  // Asked between layers; false stops the work: the result is empty, the memory as it was.
+  std::function<bool()> keep_going;
+};
+
+class Decoder {
+ public:
+  static Result<Decoder> build(const ModelConfig& config, const TensorSource& source);
+
+  // Adds a run to the memory and gives the logits after its last token: [vocab_size].
+  Buffer<float> decode(Threads& threads, const TokenRun& run, DecoderMemory& memory,
+                       const DecodeOptions& options = {}) const;
+
+  const TextConfig& config() const { return config_; }
+  size_t bytes() const;  // of its weights
+
+ private:
+  TextConfig config_;
+};
+
+}  // namespace fovea

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Linear layers: y = x W^T + bias, for one or several matrices that share their input.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "base/threads.h"
+#include "ops/matrix.h"
+
+namespace fovea {
+
+// One product of a matmul. n = weights->rows().
+struct Product {
+  const Matrix* weights = nullptr;  // [n][k]
+  const float* bias = nullptr;      // [n], or null
+  float* y = nullptr;               // [m][n], rows `y_stride` values apart
+  int64_t y_stride = 0;             // 0: n
+  bool accumulate = false;          // y += instead of y =
+};
+
+// For each product: y[i][j] = sum over c of x[i][c] * W[j][c], + bias[j], for i < m, j < n.
+// x is [m][k], rows x_stride values apart (0: k); all weights have k columns. Sums are f32, or
+// exact int32 within a block of an int8 matrix. y may not overlap x.
+void matmul(Threads& threads, const float* x, int64_t x_stride, int64_t m,
+            std::span<const Product> products);
+
+inline void matmul(Threads& threads, const float* x, int64_t m, const Product& product) {
+  matmul(threads, x, 0, m, {&product, 1});
+}
+
+// The specification: every weight as Matrix::row gives it, sums in f64.
+void matmul_reference(const float* x, int64_t x_stride, int64_t m,
+                      std::span<const Product> products);
+
+}  // namespace fovea

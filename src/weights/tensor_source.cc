@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "weights/tensor_source.h"
+
+namespace fovea {
+namespace {
+
+// Checkpoints hold no other types (Checkpoint).
+WeightSource::Type source_type(DType dtype) {
+  return dtype == DType::kF32   ? WeightSource::Type::kF32
+         : dtype == DType::kF16 ? WeightSource::Type::kF16
+                                : WeightSource::Type::kBf16;
+}
+
+WeightFormat natural_format(DType dtype) {
+  return dtype == DType::kBf16 ? WeightFormat::kBf16 : WeightFormat::kF32;
+}
+
+Result<Matrix> take_matrix(Loader& loader, const TensorView& tensor,
+                           std::optional<WeightFormat> wanted) {
+  const int64_t rows = tensor.shape[0];
+  const int64_t cols = tensor.values() / rows;
+  const WeightSource source{source_type(tensor.dtype), tensor.data};
+  const WeightFormat format = wanted.value_or(natural_format(tensor.dtype));
+  if (tensor.dtype != DType::kF16 && format == natural_format(tensor.dtype)) {
+    if (auto taken = loader.take(tensor, nullptr, {.drop_source = false}); !taken)
+      return taken.error();
+    return Matrix::in_place(rows, cols, source);
+  }
+  Matrix matrix(rows, cols, format);
+  const auto pack = [&](int64_t begin, int64_t end) { matrix.pack_rows(source, begin, end); };
+  if (auto taken = loader.take(tensor, pack, {.rows_multiple = Matrix::kRowGroup}); !taken)
+    return taken.error();
+  return matrix;
+}
+
+Result<Buffer<float>> take_values(Loader& loader, const TensorView& tensor) {
+  const int64_t rows = tensor.shape[0];
+  const int64_t cols = tensor.values() / rows;
+  Buffer<float> values(static_cast<size_t>(tensor.values()));
+  const WeightSource source{source_type(tensor.dtype), tensor.data};
+  const auto copy = [&](int64_t begin, int64_t end) {
+    read_weights(source, begin * cols, end * cols, values.data() + begin * cols);
+  };
+  if (auto taken = loader.take(tensor, copy); !taken) return taken.error();
+  return values;
+}
+
+template <class Find>
+TensorSource source_of(Find find, Loader& loader, std::optional<WeightFormat> format) {
+  return {[find, &loader, format](std::string_view name) {
+            return take_matrix(loader, find(name), format);
+          },
+          [find, &loader](std::string_view name) { return take_values(loader, find(name)); }};
+}
+
+}  // namespace
+
+TensorSource vision_source(const Checkpoint& checkpoint, Loader& loader,
+                           std::optional<WeightFormat> format) {
+  return source_of([&checkpoint](std::string_view name) { return checkpoint.vision(name); }, loader,
+                   format);
+}
+
+TensorSource text_source(const Checkpoint& checkpoint, Loader& loader,
+                         std::optional<WeightFormat> format) {
+  return source_of(
+      [&checkpoint](std::string_view name) {
+        return name == "lm_head.weight" ? checkpoint.head() : checkpoint.text(name);
+      },
+      loader, format);
+}
+
+WeightFormat stored_format(const Checkpoint& checkpoint) {
+  return natural_format(checkpoint.text("embed_tokens.weight").dtype);
+}
+
+}  // namespace fovea
