@@ -131,7 +131,7 @@ def speed(program, folder, tokenizer, rng, goal):
         seconds, runs = [], []
         for _ in range(5):
             start = time.process_time()  # not what others on the machine take
-            theirs = tokenizer.encode(text, add_special_tokens=False)
+            theirs = tokenizer.encode_batch_fast([text], add_special_tokens=False)[0]  # its fastest way
             seconds.append(time.process_time() - start)
             runs.append(run(program, folder, [], [text]))
         ours_s = min(ms for _, ms in runs) / 1000
