@@ -95,12 +95,12 @@ TowerWork::TowerWork(const VisionConfig& config, int64_t patch_count)
       narrow(static_cast<size_t>(chunk * config.hidden_size)),
       wide(static_cast<size_t>(chunk * widest_row(config))) {}
 
-size_t Tower::work_bytes(int64_t patches) const {
+size_t tower_work_bytes(const VisionConfig& config, int64_t patches) {
   if (patches == 0) return 0;
-  const int64_t hidden = config_.hidden_size;
+  const int64_t hidden = config.hidden_size;
   const int64_t state = 2 * patches * hidden;
-  const int64_t chunk = chunk_of(patches) * (hidden + widest_row(config_));
-  const int64_t angles = patches * config_.head_dim;
+  const int64_t chunk = chunk_of(patches) * (hidden + widest_row(config));
+  const int64_t angles = patches * config.head_dim;
   const int64_t keys_and_values = 2 * patches * hidden;
   return static_cast<size_t>(state + chunk + angles + keys_and_values) * sizeof(float);
 }

@@ -58,9 +58,6 @@ class Tower {
 
   const VisionConfig& config() const { return config_; }
   size_t bytes() const;  // of its weights
-  // What encode() works in for so many patches, besides weights, patches and result: the keys and
-  // values of one block among it, those of the others being memory that the caller keeps.
-  size_t work_bytes(int64_t patches) const;
 
  private:
   VisionConfig config_;
@@ -70,5 +67,9 @@ class Tower {
   TowerMerger merger_;
   std::vector<TowerMerger> deepstack_;  // one a tap
 };
+
+// What encode() works in for so many patches, besides weights, patches and result: the keys and
+// values of one block among it, those of the others being memory that the caller keeps.
+size_t tower_work_bytes(const VisionConfig& config, int64_t patches);
 
 }  // namespace fovea
