@@ -50,8 +50,7 @@ std::vector<TokenChance> best_few(std::span<const float> logits, double log_tota
     const auto at = std::upper_bound(best.begin(), best.end(), logits[i], better);
     best.insert(at, {static_cast<int>(i), logits[i]});
   }
-  for (TokenChance& chance : best)
-    chance.logprob = static_cast<float>(chance.logprob - log_total);
+  for (TokenChance& chance : best) chance.logprob = static_cast<float>(chance.logprob - log_total);
   return best;
 }
 
@@ -109,14 +108,16 @@ Status Sampler::check_logits(std::span<const float> logits) const {
   if (bad != 0) {
     size_t at = 0;
     while (logits[at] <= kMost) ++at;
-    return failed(fmt::format("choosing a token: the model's score of token {} is {}; its weights "
-                              "may be damaged, or try --weights f32",
-                              at, std::isnan(logits[at]) ? "not a number" : "infinite"));
+    return failed(
+        fmt::format("choosing a token: the model's score of token {} is {}; its weights "
+                    "may be damaged, or try --weights f32",
+                    at, std::isnan(logits[at]) ? "not a number" : "infinite"));
   }
   if (usable == 0)
-    return failed(fmt::format("choosing a token: the model excludes all {} tokens; its weights may "
-                              "be damaged, or try --weights f32",
-                              logits.size()));
+    return failed(
+        fmt::format("choosing a token: the model excludes all {} tokens; its weights may "
+                    "be damaged, or try --weights f32",
+                    logits.size()));
   return Done{};
 }
 

@@ -50,6 +50,11 @@ void Sampler::keep_top_p() {
   for (const Candidate& candidate : candidates_) total += candidate.weight;
   // The best stays even for 0.
   const double limit = std::max(options_.top_p * total, std::numeric_limits<double>::min());
+  // All below this weight have less than half of 1 - top_p together, so that they go in any case.
+  // In a real answer they are nearly the whole vocabulary.
+  const double negligible =
+      (1 - options_.top_p) * total / 2 / static_cast<double>(candidates_.size());
+  std::erase_if(candidates_, [&](const Candidate& c) { return c.weight < negligible; });
   ranked_ = candidates_;
   auto begin = ranked_.begin();  // what is before it stays, and weighs `before` < limit
   auto end = ranked_.end();      // what is from here on goes
@@ -57,8 +62,8 @@ void Sampler::keep_top_p() {
   while (end - begin > 1) {
     std::iter_swap(begin, begin + (end - begin) / 2);
     const Candidate pivot = *begin;
-    const auto middle = std::partition(
-        begin + 1, end, [&](const Candidate& c) { return ranks_before(c, pivot); });
+    const auto middle =
+        std::partition(begin + 1, end, [&](const Candidate& c) { return ranks_before(c, pivot); });
     double above = 0;
     for (auto it = begin + 1; it != middle; ++it) above += it->weight;
     std::iter_swap(begin, middle - 1);
