@@ -64,31 +64,6 @@ HWY_NOINLINE void AttendTile(const Tile& tile, const KeyBlock& block, int head_d
   AddValues<kVecs>(state, block.values, head_dim, scores, count, tile.result);
 }
 
-// result[c][row] / sum[row] -> the output's rows.
-void WriteTile(const AttentionJob& job, int kv_head, const Tile& tile, RowState& state) {
-  const int width = tile.vecs * kTileLanes;
-  for (int i = 0; i < width; ++i) state.sum[i] = 1 / state.sum[i];
-  for (int i = 0; i < tile.count; i += 4) {
-    const int rows = std::min(4, tile.count - i);
-    for (int c = 0; c < job.head_dim; c += 4) {
-      HWY_ALIGN float turned[16];
-      if (width % 4 == 0) {
-        const float* from[4];
-        for (int j = 0; j < 4; ++j) from[j] = tile.result + int64_t{c + j} * width + i;
-        Transpose4(from, 0, 1.0f, turned, 4);
-      } else {
-        for (int r = 0; r < rows; ++r)
-          for (int j = 0; j < 4; ++j)
-            turned[r * 4 + j] = tile.result[int64_t{c + j} * width + i + r];
-      }
-      for (int r = 0; r < rows; ++r) {
-        float* out = job.output(kv_head, tile.row + i + r) + c;
-        for (int j = 0; j < 4; ++j) out[j] = turned[r * 4 + j] * state.sum[i + r];
-      }
-    }
-  }
-}
-
 // Rows [begin, end) of a kv head.
 void AttendRows(const AttentionJob& job, int kv_head, int64_t begin, int64_t end) {
   const int head_dim = job.head_dim;
@@ -135,7 +110,12 @@ void AttendRows(const AttentionJob& job, int kv_head, int64_t begin, int64_t end
         AttendTile<3>(tiles[i], block, head_dim, spare, scores, states[i]);
     }
   }
-  for (int i = 0; i < tile_count; ++i) WriteTile(job, kv_head, tiles[i], states[i]);
+  for (int i = 0; i < tile_count; ++i) {
+    const Tile& tile = tiles[i];
+    float* shares = states[i].sum;
+    for (int lane = 0; lane < tile.vecs * kTileLanes; ++lane) shares[lane] = 1 / shares[lane];
+    UnpackRows(job, kv_head, tile.row, tile.count, tile.vecs * kTileLanes, shares, tile.result);
+  }
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 
 #include "hwy/highway.h"
 #include "ops/attention_job.h"
+#include "ops/attention_turn_inl.h"
 #include "ops/math_inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -44,52 +45,6 @@ constexpr int kMaxPassKeys = 16;
 // Below every score, and such that the difference of two of them is finite.
 constexpr float kNoScore = -1e30f;
 constexpr float kMaskedScore = -1e38f;
-
-// 4 rows of 4 values -> 4 columns.
-#if HWY_TARGET != HWY_SCALAR
-HWY_INLINE void Transpose4(const float* const* from, int64_t offset, float factor, float* to,
-                           int64_t to_stride) {
-  const hn::Full128<float> d;
-  const hn::Full128<double> dd;
-  const auto by = hn::Set(d, factor);
-  const auto r0 = hn::Mul(by, hn::LoadU(d, from[0] + offset));
-  const auto r1 = hn::Mul(by, hn::LoadU(d, from[1] + offset));
-  const auto r2 = hn::Mul(by, hn::LoadU(d, from[2] + offset));
-  const auto r3 = hn::Mul(by, hn::LoadU(d, from[3] + offset));
-  const auto low01 = hn::BitCast(dd, hn::InterleaveLower(d, r0, r1));
-  const auto low23 = hn::BitCast(dd, hn::InterleaveLower(d, r2, r3));
-  const auto high01 = hn::BitCast(dd, hn::InterleaveUpper(d, r0, r1));
-  const auto high23 = hn::BitCast(dd, hn::InterleaveUpper(d, r2, r3));
-  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(dd, low01, low23)), d, to);
-  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(dd, low01, low23)), d, to + to_stride);
-  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(dd, high01, high23)), d, to + 2 * to_stride);
-  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(dd, high01, high23)), d, to + 3 * to_stride);
-}
-#else
-HWY_INLINE void Transpose4(const float* const* from, int64_t offset, float factor, float* to,
-                           int64_t to_stride) {
-  for (int i = 0; i < 4; ++i)
-    for (int j = 0; j < 4; ++j) to[j * to_stride + i] = factor * from[i][offset + j];
-}
-#endif
-
-// Rows [row, row + count) of a kv head into turned[head_dim][width], times `factor`. Lanes without
-// a row, of which there are fewer than 16, repeat the last one.
-HWY_INLINE void PackRows(const AttentionJob& job, int kv_head, int64_t row, int count, int width,
-                         float factor, float* HWY_RESTRICT turned) {
-  const float* from[(kMaxTileRows + 3) / 4 * 4];
-  const int padded = (width + 3) / 4 * 4;
-  for (int i = 0; i < padded; ++i) from[i] = job.query(kv_head, row + std::min(i, count - 1));
-  for (int c = 0; c < job.head_dim; c += 4) {
-    if (width % 4 == 0) {
-      for (int i = 0; i < width; i += 4)
-        Transpose4(from + i, c, factor, turned + int64_t{c} * width + i, width);
-    } else {
-      for (int i = 0; i < width; ++i)
-        for (int j = 0; j < 4; ++j) turned[(c + j) * width + i] = factor * from[i][c + j];
-    }
-  }
-}
 
 // scores[j][row] = start[j] + sum over c of keys[j][c] * turned[c][row], for kKeys keys.
 template <int kVecs, int kKeys>
