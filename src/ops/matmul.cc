@@ -10,6 +10,8 @@ namespace {
 // From here on transposing the weights first costs less than it saves.
 constexpr int64_t kGemmRows = 24;
 
+bool is_int8(const Product& product) { return product.weights->format() == WeightFormat::kInt8; }
+
 }  // namespace
 
 void matmul(Threads& threads, const float* x, int64_t x_stride, int64_t m,
@@ -18,15 +20,18 @@ void matmul(Threads& threads, const float* x, int64_t x_stride, int64_t m,
   const int64_t k = products.front().weights->cols();
   for (const Product& product : products) FOVEA_CHECK(product.weights->cols() == k);
   const Input input{x, x_stride > 0 ? x_stride : k, m, k};
-  for (const Product& product : products) {
-    if (product.weights->format() != WeightFormat::kInt8) continue;
-    matmul_reference(x, x_stride, m, products);
-    return;
+  // Products next to each other that go the same way share the packing of x and one loop.
+  for (size_t begin = 0, end = 0; begin < products.size(); begin = end) {
+    const bool int8 = is_int8(products[begin]);
+    while (end < products.size() && is_int8(products[end]) == int8) ++end;
+    const auto some = products.subspan(begin, end - begin);
+    if (int8)
+      matmul_int8(threads, input, some);
+    else if (m < kGemmRows)
+      matmul_dot(threads, input, some);
+    else
+      matmul_gemm(threads, input, some);
   }
-  if (m < kGemmRows)
-    matmul_dot(threads, input, products);
-  else
-    matmul_gemm(threads, input, products);
 }
 
 }  // namespace fovea

@@ -8,13 +8,7 @@
 
 #include "base/buffer.h"
 #include "ops/matmul.h"
-
-// GCC keeps an array of vectors in registers only if every loop over it is unrolled early.
-#if defined(__clang__)
-#define FOVEA_UNROLL _Pragma("unroll")
-#else
-#define FOVEA_UNROLL _Pragma("GCC unroll 64")
-#endif
+#include "ops/unroll.h"
 
 namespace fovea {
 
@@ -94,5 +88,7 @@ struct Panels {
 void matmul_dot(Threads& threads, const Input& x, std::span<const Product> products);
 // f32 and bf16, many rows: panels of weights are transposed into the cache.
 void matmul_gemm(Threads& threads, const Input& x, std::span<const Product> products);
+// int8, any number of rows.
+void matmul_int8(Threads& threads, const Input& x, std::span<const Product> products);
 
 }  // namespace fovea

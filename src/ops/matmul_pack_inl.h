@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packing for matmul_gemm_cpu.cc: transposes of 4 x 4 values within the 128-bit blocks of vectors.
-// No ordinary include guard: it is compiled once for each SIMD target.
+// Packing for matmul_gemm_cpu.cc. No ordinary include guard: it is compiled once for each SIMD
+// target.
 #include <hwy/highway.h>
 
 #include "ops/matmul_gemm_cpu.h"
+#include "ops/transpose_inl.h"
 
 #if defined(FOVEA_OPS_MATMUL_PACK_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef FOVEA_OPS_MATMUL_PACK_INL_H_
@@ -16,13 +17,6 @@ HWY_BEFORE_NAMESPACE();
 namespace fovea {
 namespace HWY_NAMESPACE {
 
-namespace hn = hwy::HWY_NAMESPACE;
-using DF = hn::ScalableTag<float>;
-using VF = hn::Vec<DF>;
-using D32 = hn::ScalableTag<uint32_t>;
-using V32 = hn::Vec<D32>;
-
-constexpr int64_t kLanes = HWY_TARGET == HWY_SCALAR ? 1 : HWY_MAX_BYTES / 4;
 constexpr int64_t kWide = 2 * kLanes;
 // Two vectors of sums for each row: 24 of 32 registers, 12 of 16.
 constexpr int kTall = HWY_MAX_BYTES >= 64 ? 12 : 6;
@@ -45,38 +39,6 @@ inline void pack_input(const float* x, int64_t stride, int64_t rows, int64_t dep
 }
 
 #else
-
-template <class D, class V>
-HWY_INLINE void transpose_blocks(D d, V& a, V& b, V& c, V& e) {
-  const hn::RepartitionToWide<D> d64;
-  const auto ab0 = hn::BitCast(d64, hn::InterleaveLower(d, a, b));
-  const auto ab1 = hn::BitCast(d64, hn::InterleaveUpper(d, a, b));
-  const auto ce0 = hn::BitCast(d64, hn::InterleaveLower(d, c, e));
-  const auto ce1 = hn::BitCast(d64, hn::InterleaveUpper(d, c, e));
-  a = hn::BitCast(d, hn::InterleaveLower(d64, ab0, ce0));
-  b = hn::BitCast(d, hn::InterleaveUpper(d64, ab0, ce0));
-  c = hn::BitCast(d, hn::InterleaveLower(d64, ab1, ce1));
-  e = hn::BitCast(d, hn::InterleaveUpper(d64, ab1, ce1));
-}
-
-// 16 bytes from each of lanes / 4 rows that lie 4 rows apart.
-template <class W>
-HWY_INLINE V32 load_rows(const W* const* rows, int64_t c) {
-  const hn::Full128<uint8_t> bytes;
-  const auto block = [&](int r) HWY_ATTR {
-    return hn::BitCast(hn::Full128<uint32_t>(),
-                       hn::LoadU(bytes, reinterpret_cast<const uint8_t*>(rows[r] + c)));
-  };
-#if HWY_MAX_BYTES == 16
-  return block(0);
-#elif HWY_MAX_BYTES == 32
-  return hn::Combine(D32(), block(4), block(0));
-#else
-  const hn::Half<D32> d8;
-  return hn::Combine(D32(), hn::Combine(d8, block(12), block(8)),
-                     hn::Combine(d8, block(4), block(0)));
-#endif
-}
 
 // packed[c][j] = weights[j][c] for j < kWide, c < depth. Rows from `rows` on, which do not exist,
 // repeat the last one.
