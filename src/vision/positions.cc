@@ -35,11 +35,11 @@ AxisTaps axis_taps(float place, int extent, int side) {
 
 // inv_freq[i] = 1 / theta^(2i / (head_dim / 2)) for i < head_dim / 4, in f32 as torch has it.
 std::vector<float> inverse_frequencies(int head_dim, double theta) {
-  const auto spatial = static_cast<float>(head_dim / 2);
+  const int spatial = head_dim / 2;  // half of the values turn by the row, half by the column
   const auto base = static_cast<double>(static_cast<float>(theta));
   std::vector<float> frequencies(static_cast<size_t>(head_dim / 4));
   for (size_t i = 0; i < frequencies.size(); ++i) {
-    const float exponent = static_cast<float>(2 * i) / spatial;
+    const float exponent = static_cast<float>(2 * i) / static_cast<float>(spatial);
     frequencies[i] = 1.0f / static_cast<float>(std::pow(base, static_cast<double>(exponent)));
   }
   return frequencies;
@@ -81,12 +81,15 @@ RotaryAngles rotary_angles(Threads& threads, std::span<const PatchPlace> places,
   const size_t values = places.size() * 2 * quarter;
   RotaryAngles angles{Buffer<float>(values), Buffer<float>(values)};
   threads.for_each(static_cast<int64_t>(places.size()), kChunk, [&](int64_t begin, int64_t end) {
+    size_t at = static_cast<size_t>(begin) * 2 * quarter;
     for (auto p = static_cast<size_t>(begin); p < static_cast<size_t>(end); ++p) {
-      for (size_t i = 0; i < 2 * quarter; ++i) {
-        const float place = i < quarter ? places[p].row : places[p].col;
-        const float angle = place * frequencies[i % quarter];
-        angles.cos[p * 2 * quarter + i] = std::cos(angle);
-        angles.sin[p * 2 * quarter + i] = std::sin(angle);
+      for (const float place : {places[p].row, places[p].col}) {
+        for (const float frequency : frequencies) {
+          const float angle = place * frequency;
+          angles.cos[at] = std::cos(angle);
+          angles.sin[at] = std::sin(angle);
+          ++at;
+        }
       }
     }
   });
