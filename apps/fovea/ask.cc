@@ -103,7 +103,10 @@ int run(AskFlags& flags) {
     return !StopOnInterrupt::asked();
   });
   if (!answer) return complain(answer.error());
-  if (!flags.json) fmt::print("\n");
+  if (!flags.json) {
+    fmt::print("\n");
+    std::fflush(stdout);  // before what goes to stderr
+  }
   if (const auto written = write_results(flags, *answer, load_ms); !written)
     return complain(written.error());
   if (flags.stats) print_stats(*answer, load_ms);
