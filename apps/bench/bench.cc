@@ -41,10 +41,10 @@ std::string json_of(Bench& bench) {
 void print_table(Bench& bench) {
   fmt::print("{}, {} threads, copy {:.1f} GB/s\n\n", describe_cpu(), bench.threads.size(),
              bench.copy_bytes_per_ms() / 1e6);
-  fmt::print("{:<44} {:>10} {:<4} {:>10} {:>9}\n", "", "measured", "", "limit", "of limit");
+  fmt::print("{:<44} {:>10} {:<8} {:>10} {:>9}\n", "", "measured", "", "limit", "of limit");
   for (const BenchRow& row : bench.rows) {
-    fmt::print("{:<44} {:>10.3f} {:<4} ", row.name, row.value, row.unit);
-    if (row.limit) fmt::print("{:>10.3f} {:>7.0f} %", *row.limit, 100 * *row.limit / row.value);
+    fmt::print("{:<44} {:>10.5g} {:<8} ", row.name, row.value, row.unit);
+    if (row.limit) fmt::print("{:>10.5g} {:>7.0f} %", *row.limit, 100 * *row.limit / row.value);
     fmt::print("{}{}\n", row.note.empty() ? "" : "  ", row.note);
   }
 }
@@ -59,8 +59,8 @@ struct BenchFlags {
 
 int run(const BenchFlags& flags) {
   const Common& common = flags.common;
-  if (flags.suite == "model" && flags.model.empty())
-    return complain(bad_input("bench model needs --model DIR, a checkpoint folder"));
+  if ((flags.suite == "model" || flags.suite == "accuracy") && flags.model.empty())
+    return complain(bad_input("bench " + flags.suite + " needs --model DIR, a checkpoint folder"));
   const auto device = check_device(common.device);
   if (!device) return complain(device.error());
   std::vector<BenchEntry> entries;

@@ -43,6 +43,8 @@ Status Loader::take(const TensorView& tensor, const std::function<void(int64_t, 
     if (pack) pack(begin, end);
     if (how.drop_source) file.advise(bytes, MappedFile::Advice::kDontNeed);
   });
+  // Reading a piece maps pages around it too, which its neighbour had dropped already.
+  if (how.drop_source) file.advise(tensor.as_bytes(), MappedFile::Advice::kDontNeed);
   if (Status status = file.intact(); !status) return status;
   if (bad != kNone) return not_finite(tensor, bad);
   done_bytes_ += static_cast<int64_t>(tensor.bytes);
