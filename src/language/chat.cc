@@ -209,4 +209,31 @@ Result<Prompt> make_prompt(const ChatFormat& format, const Tokenizer& tokenizer,
   return prompt;
 }
 
+Status check_tokenizer(const Tokenizer& tokenizer, const ModelConfig& model,
+                       const VisionTokens& vision) {
+  if (tokenizer.id_end() > model.text.vocab_size)
+    return bad_input(
+        fmt::format("the tokenizer has ids up to {}, but text_config.vocab_size of config.json is "
+                    "{}; use the tokenizer.json that belongs to the model",
+                    tokenizer.id_end() - 1, model.text.vocab_size));
+  struct Named {
+    const char* key;
+    int id;
+    const std::string& text;
+  };
+  for (const Named& token :
+       {Named{"image_token_id", model.image_token_id, vision.image},
+        Named{"vision_start_token_id", model.vision_start_token_id, vision.start},
+        Named{"vision_end_token_id", model.vision_end_token_id, vision.end}}) {
+    const std::optional<int> found = tokenizer.find(token.text);
+    if (found == token.id) continue;
+    return bad_input(
+        fmt::format("{} of config.json is {}, but {} {} in the tokenizer; use the tokenizer.json "
+                    "that belongs to the model",
+                    token.key, token.id, token.text,
+                    found ? fmt::format("is {}", *found) : std::string("is no token")));
+  }
+  return Done{};
+}
+
 }  // namespace fovea

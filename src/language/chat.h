@@ -16,6 +16,7 @@
 #include "fovea/result.h"
 #include "language/template.h"
 #include "language/tokenizer.h"
+#include "weights/config.h"
 
 namespace fovea {
 
@@ -88,5 +89,11 @@ struct Prompt {
 
 Result<Prompt> make_prompt(const ChatFormat& format, const Tokenizer& tokenizer,
                            std::span<const ChatTurn> turns, const ChatOptions& options = {});
+
+// Whether a tokenizer belongs to a model: the model has an embedding for every id it gives, and the
+// texts that stand for an image are the tokens that config.json says they are. Asked once, when a
+// model is loaded; from then on every id of a prompt is one the model knows.
+Status check_tokenizer(const Tokenizer& tokenizer, const ModelConfig& model,
+                       const VisionTokens& vision = {});
 
 }  // namespace fovea

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "language/chat.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -137,6 +138,39 @@ TEST(Chat, FindsTheImagesAmongTheIds) {
   EXPECT_NE(missing.error().message.find("no token <no such token> for images"), std::string::npos);
   EXPECT_TRUE(make_prompt(ChatFormat::qwen(other), *tokenizer, std::span(kTurns).first(2)))
       << "without images none is needed";
+}
+
+TEST(CheckTokenizer, TakesTheModelsOwnAndSaysWhatDoesNotFit) {
+  const auto tokenizer = Tokenizer::load((kRoot / "tests/fixtures/tokenizer").string());
+  ASSERT_TRUE(tokenizer) << tokenizer.error().message;
+  ModelConfig model;
+  model.text.vocab_size = tokenizer->id_end();
+  model.image_token_id = *tokenizer->find("<|image_pad|>");
+  model.vision_start_token_id = *tokenizer->find("<|vision_start|>");
+  model.vision_end_token_id = *tokenizer->find("<|vision_end|>");
+  EXPECT_TRUE(check_tokenizer(*tokenizer, model));
+
+  const auto error_of = [&](const ModelConfig& wrong, const VisionTokens& vision = {}) {
+    const Status status = check_tokenizer(*tokenizer, wrong, vision);
+    return status ? std::string("no error") : status.error().message;
+  };
+  ModelConfig small = model;
+  --small.text.vocab_size;
+  EXPECT_EQ(error_of(small),
+            fmt::format("the tokenizer has ids up to {}, but text_config.vocab_size of config.json "
+                        "is {}; use the tokenizer.json that belongs to the model",
+                        model.text.vocab_size - 1, small.text.vocab_size));
+  for (int ModelConfig::*id : {&ModelConfig::image_token_id, &ModelConfig::vision_start_token_id,
+                               &ModelConfig::vision_end_token_id}) {
+    ModelConfig other = model;
+    other.*id = 7;
+    EXPECT_NE(error_of(other).find("_token_id of config.json is 7, but <|"), std::string::npos)
+        << error_of(other);
+  }
+  VisionTokens unknown;
+  unknown.end = "<no such token>";
+  EXPECT_NE(error_of(model, unknown).find("<no such token> is no token in the tokenizer"),
+            std::string::npos);
 }
 
 TEST_F(ChatFolder, WithoutATemplateIsQwens) { EXPECT_EQ(loaded_text(), kExpected); }
