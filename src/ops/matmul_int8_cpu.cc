@@ -4,9 +4,10 @@
 //   y[i][j] = sum over blocks b of x_scale[i][b] * w_scale[j][b] * sum over c in b of xq[i][c] *
 //   wq[j][c]
 //
-// The form here widens the bytes to 16 bits and sums pairs of products: what AVX-512 without VNNI,
-// AVX2 and SSE4 have. A tile is up to kTall rows of x by a panel of 16 outputs (8 on SSE4), with
-// sums in int32; 4 columns are 16 x 4 values of 16 bits, which give two partial sums an output.
+// The form here sums pairs of products of 16 bits, which is what AVX-512 without VNNI, AVX2 and
+// SSE4 have. A tile is up to kTall rows of x by a panel of 16 outputs (8 on SSE4), with sums in
+// int32. A group of four columns is taken in two steps, its even and its odd columns: they are
+// widened where they lie, with a mask and a shift, and x is laid out likewise.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/matmul_int8_cpu.cc"
 #include "ops/matmul_int8_cpu.h"
@@ -29,7 +30,9 @@ constexpr int64_t kLanes = HWY_TARGET == HWY_SCALAR ? 1 : HWY_MAX_BYTES / 4;
 constexpr int64_t kBlock = Int8Layout::kBlock;
 constexpr int64_t kPanel = Int8Layout::kPanel;
 constexpr int64_t kGroups = Int8Layout::kGroups;
-constexpr int kTall = HWY_MAX_BYTES >= 64 ? 8 : 3;
+// Sums, widened weights, a product and a value of x: 16 of 16 registers, 16 of 32.
+constexpr int kVectors = HWY_MAX_BYTES >= 64 ? 1 : 2;
+constexpr int kTall = HWY_MAX_BYTES >= 64 ? 12 : 5;
 
 // One block of a row: values[64] = round(x / scale), with scale = the largest |x| / 127.
 template <class T>
@@ -53,6 +56,20 @@ HWY_INLINE void quantise_block(const float* HWY_RESTRICT x, T* HWY_RESTRICT valu
   start = -Int8Layout::kZero * hn::GetLane(hn::SumOfLanes(di, sum));
 }
 
+// Groups of four columns to their places, `rows` groups apart.
+HWY_INLINE void spread_groups(const int8_t* HWY_RESTRICT block, int64_t rows,
+                              int8_t* HWY_RESTRICT to) {
+  for (int64_t g = 0; g < kGroups; ++g) std::memcpy(to + g * rows * 4, block + g * 4, 4);
+}
+// In the order of the steps below: columns 0 and 2, then 1 and 3.
+HWY_INLINE void spread_groups(const int16_t* HWY_RESTRICT block, int64_t rows,
+                              int16_t* HWY_RESTRICT to) {
+  for (int64_t g = 0; g < kGroups; ++g, block += 4, to += rows * 4) {
+    const int16_t steps[4] = {block[0], block[2], block[1], block[3]};
+    std::memcpy(to, steps, sizeof steps);
+  }
+}
+
 // Rows [begin, begin + rows) of x as one panel of a QuantisedInput.
 template <class T>
 void quantise_rows(const Input& x, int64_t begin, int64_t rows, T* values, float* scales,
@@ -69,9 +86,7 @@ void quantise_rows(const Input& x, int64_t begin, int64_t rows, T* values, float
       }
       T block[kBlock];
       quantise_block(from, block, scales[b * rows + i], starts[b * rows + i]);
-      T* to = values + (b * kGroups * rows + i) * 4;
-      for (int64_t g = 0; g < kGroups; ++g)
-        std::memcpy(to + g * rows * 4, block + g * 4, 4 * sizeof(T));
+      spread_groups(block, rows, values + (b * kGroups * rows + i) * 4);
     }
   }
 }
@@ -88,6 +103,35 @@ void quantise_int16(const Input& x, int64_t begin, int64_t rows, void* values, f
 // Sums of a panel's outputs, all blocks: sums[kM][16].
 #if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR
 
+// sum[l] += a[2 l] * b[2 l] + a[2 l + 1] * b[2 l + 1]. Left to themselves, compilers multiply all
+// pairs of a step before they add any, which takes more registers than there are; or copy sums.
+template <class V16, class V32>
+HWY_INLINE void add_pairs(V16 a, V16 b, V32& sum) {
+#if HWY_TARGET <= HWY_AVX2
+  V32 products;
+  asm("vpmaddwd %[b], %[a], %[products]\n\tvpaddd %[products], %[sum], %[sum]"  // NOLINT
+      : [sum] "+v"(sum.raw), [products] "=&v"(products.raw)
+      : [a] "v"(a.raw), [b] "v"(b.raw));
+#else
+  V32 unused = sum;
+  sum = hn::ReorderWidenMulAccumulate(DI(), a, b, sum, unused);
+  asm volatile("" : "+x"(sum.raw));  // NOLINT
+#endif
+}
+
+// Two values, for all lanes.
+HWY_INLINE hn::Vec<hn::Repartition<int16_t, DI>> load_pair(const int16_t* from) {
+  int32_t pair;
+  std::memcpy(&pair, from, sizeof pair);
+  return hn::BitCast(hn::Repartition<int16_t, DI>(), hn::Set(DI(), pair));
+}
+
+HWY_INLINE hn::Vec<DF> load_scales(const uint16_t* from) {
+  const hn::RebindToUnsigned<DI> d;
+  const hn::Rebind<uint16_t, DI> d_narrow;
+  return hn::BitCast(DF(), hn::ShiftLeft<16>(hn::PromoteTo(d, hn::LoadU(d_narrow, from))));
+}
+
 template <int kM>
 HWY_INLINE void sum_panel(const uint8_t* HWY_RESTRICT weights, const uint16_t* HWY_RESTRICT scales,
                           const int16_t* HWY_RESTRICT x, const float* HWY_RESTRICT x_scales,
@@ -96,52 +140,49 @@ HWY_INLINE void sum_panel(const uint8_t* HWY_RESTRICT weights, const uint16_t* H
   const DF df;
   const DI di;
   const hn::Repartition<int16_t, DI> d16;
-  const hn::Repartition<int64_t, DI> d64;
-  const hn::Rebind<uint8_t, decltype(d16)> d8;
-  const hn::Rebind<uint16_t, DI> d_scale;
-  const hn::RebindToUnsigned<DI> du;
-  constexpr int kVectors = HWY_MAX_BYTES >= 64 ? 2 : 4;  // of int16 in a step
-  constexpr int64_t kOutputs = kVectors * kLanes / 2;    // 16, or 8: half a panel
+  const hn::RebindToUnsigned<decltype(d16)> du16;
+  const hn::Repartition<uint8_t, DI> d8;
+  const auto low_byte = hn::Set(d16, 0xFF);
+  constexpr int64_t kOutputs = kVectors * kLanes;  // a panel, or half of one
   for (int64_t b = 0; b < blocks; ++b) {
     for (int64_t j = 0; j < kPanel; j += kOutputs) {
       hn::Vec<DI> block[kM][kVectors];
       FOVEA_UNROLL
       for (int i = 0; i < kM; ++i) {
         FOVEA_UNROLL
-        for (int v = 0; v < kVectors; ++v) block[i][v] = hn::Zero(di);
+        for (int v = 0; v < kVectors; ++v) block[i][v] = hn::Set(di, starts[b * kM + i]);
       }
       const uint8_t* w = weights + b * Int8Layout::kBlockBytes + j * 4;
       const int16_t* values = x + b * kBlock * kM;
       for (int64_t g = 0; g < kGroups; ++g) {
-        hn::Vec<decltype(d16)> four[kM];
-        FOVEA_UNROLL
-        for (int i = 0; i < kM; ++i) {
-          int64_t bits;
-          std::memcpy(&bits, values + i * 4, 8);
-          four[i] = hn::BitCast(d16, hn::Set(d64, bits));
-        }
+        hn::Vec<decltype(d16)> even[kVectors];
+        hn::Vec<decltype(d16)> odd[kVectors];
         FOVEA_UNROLL
         for (int v = 0; v < kVectors; ++v) {
-          const auto weight = hn::PromoteTo(d16, hn::LoadU(d8, w + v * 2 * kLanes));
-          auto unused = hn::Zero(di);
+          const auto bytes = hn::BitCast(d16, hn::LoadU(d8, w + v * kLanes * 4));
+          even[v] = hn::And(bytes, low_byte);
+          odd[v] = hn::BitCast(d16, hn::ShiftRight<8>(hn::BitCast(du16, bytes)));
+        }
+        FOVEA_UNROLL
+        for (int i = 0; i < kM; ++i) {
+          const auto x_even = load_pair(values + i * 4);
           FOVEA_UNROLL
-          for (int i = 0; i < kM; ++i)
-            block[i][v] = hn::ReorderWidenMulAccumulate(di, weight, four[i], block[i][v], unused);
+          for (int v = 0; v < kVectors; ++v) add_pairs(even[v], x_even, block[i][v]);
+          const auto x_odd = load_pair(values + i * 4 + 2);
+          FOVEA_UNROLL
+          for (int v = 0; v < kVectors; ++v) add_pairs(odd[v], x_odd, block[i][v]);
         }
         w += kPanel * 4;
         values += kM * 4;
       }
       FOVEA_UNROLL
-      for (int v = 0; v < kVectors; v += 2) {
-        const int64_t at = j + v / 2 * kLanes;
-        const auto scale = hn::BitCast(
-            df, hn::ShiftLeft<16>(hn::PromoteTo(du, hn::LoadU(d_scale, scales + b * kPanel + at))));
+      for (int v = 0; v < kVectors; ++v) {
+        const int64_t at = j + v * kLanes;
+        const auto scale = load_scales(scales + b * kPanel + at);
         FOVEA_UNROLL
         for (int i = 0; i < kM; ++i) {
-          const auto sum = hn::Add(hn::ConcatEven(di, block[i][v + 1], block[i][v]),
-                                   hn::ConcatOdd(di, block[i][v + 1], block[i][v]));
-          const auto whole = hn::Add(sum, hn::Set(di, starts[b * kM + i]));
-          const auto scaled = hn::Mul(hn::ConvertTo(df, whole), hn::Set(df, x_scales[b * kM + i]));
+          const auto scaled =
+              hn::Mul(hn::ConvertTo(df, block[i][v]), hn::Set(df, x_scales[b * kM + i]));
           float* to = sums + i * kPanel + at;
           hn::Store(hn::MulAdd(scaled, scale, hn::Load(df, to)), df, to);
         }
@@ -161,7 +202,7 @@ void sum_panel(const uint8_t* weights, const uint16_t* scales, const int16_t* x,
         int32_t sum = starts[b * kM + i];
         for (int64_t c = 0; c < kBlock; ++c)
           sum += weights[b * Int8Layout::kBlockBytes + Int8Layout::value_offset(j, c)] *
-                 x[((b * kGroups + c / 4) * kM + i) * 4 + c % 4];
+                 x[((b * kGroups + c / 4) * kM + i) * 4 + c % 2 * 2 + c % 4 / 2];
         const float scaled = static_cast<float>(sum) * x_scales[b * kM + i];
         sums[i * kPanel + j] =
             std::fma(scaled, widen_bf16(scales[b * kPanel + j]), sums[i * kPanel + j]);
