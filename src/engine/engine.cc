@@ -29,28 +29,12 @@ struct Words {
   ChatFormat chat;
 };
 
-// The tokens around and in place of an image go by the ids of config.json.
 Result<Words> load_words(const std::string& folder, const ModelConfig& config) {
   auto tokenizer = Tokenizer::load(folder);
   if (!tokenizer) return tokenizer.error();
-  VisionTokens vision;
-  const std::pair<int, std::string*> tokens[] = {{config.vision_start_token_id, &vision.start},
-                                                 {config.image_token_id, &vision.image},
-                                                 {config.vision_end_token_id, &vision.end}};
-  for (const auto& [id, text] : tokens) {
-    *text = tokenizer->bytes(id);
-    if (text->empty())
-      return bad_input(
-          fmt::format("{}: config.json marks images with token {}, which tokenizer.json does not "
-                      "have; are both of one model?",
-                      folder, id));
-  }
-  if (tokenizer->id_end() > config.text.vocab_size)
-    return bad_input(
-        fmt::format("{}: tokenizer.json has ids up to {}, but the model's vocabulary "
-                    "ends at {}; are both of one model?",
-                    folder, tokenizer->id_end() - 1, config.text.vocab_size - 1));
-  auto chat = ChatFormat::load(folder, vision);
+  if (auto belongs = check_tokenizer(*tokenizer, config); !belongs)
+    return bad_input(fmt::format("{}: {}", folder, belongs.error().message));
+  auto chat = ChatFormat::load(folder);
   if (!chat) return chat.error();
   return Words{std::move(*tokenizer), std::move(*chat)};
 }
