@@ -33,8 +33,8 @@ TEST(Positions, MixedCellsStandAtTheirCentres) {
 
 TEST(Positions, WhatFollowsAnImageDoesNotDependOnItsPlan) {
   const std::vector<Cell> one = {{2, 0, 0}};
-  std::vector<Cell> all;
-  for (int i = 0; i < 12; ++i) all.push_back({0, i / 3, i % 3});
+  std::vector<Cell> all(12);
+  for (int i = 0; i < 12; ++i) all[static_cast<size_t>(i)] = {0, i / 3, i % 3};
   for (const auto& cells : {one, all}) {
     const std::vector<ImageSpan> images = {{1, cells, {4, 3}}, {1 + cells.size(), one, {2, 6}}};
     const PromptPositions positions = prompt_positions(cells.size() + 4, images);

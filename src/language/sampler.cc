@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -25,8 +26,22 @@ double next_unit(uint64_t& state) {  // in [0, 1)
   return static_cast<double>(next_random(state) >> 11) * 0x1p-53;
 }
 
+// In lanes, since one comparison that waits for the one before is most of a scan's time.
+float most_of(std::span<const float> scores) {
+  constexpr size_t kLanes = 16;
+  std::array<float, kLanes> most;
+  most.fill(scores.front());
+  size_t i = 0;
+  for (; i + kLanes <= scores.size(); i += kLanes)
+    for (size_t lane = 0; lane < kLanes; ++lane)
+      most[lane] = scores[i + lane] > most[lane] ? scores[i + lane] : most[lane];
+  for (; i < scores.size(); ++i) most[0] = std::max(most[0], scores[i]);
+  return *std::max_element(most.begin(), most.end());
+}
+
 int best_of(std::span<const float> scores) {
-  return static_cast<int>(std::max_element(scores.begin(), scores.end()) - scores.begin());
+  return static_cast<int>(std::find(scores.begin(), scores.end(), most_of(scores)) -
+                          scores.begin());
 }
 
 // log of the sum of exp(logit). What is e^40 times less likely than the best adds nothing to it in
@@ -35,7 +50,7 @@ double log_sum(std::span<const float> logits, float most) {
   constexpr float kNegligible = 40;
   double sum = 0;
   for (const float logit : logits)
-    if (logit >= most - kNegligible) sum += std::exp(double{logit} - most);
+    if (logit >= most - kNegligible) sum += std::exp(logit - most);
   return most + std::log(sum);
 }
 
@@ -142,8 +157,7 @@ Result<SampledToken> Sampler::sample(std::span<const float> logits) {
     find_candidates(scores);
     token.id = draw();
   }
-  const float most = *std::max_element(logits.begin(), logits.end());
-  const double log_total = log_sum(logits, most);
+  const double log_total = log_sum(logits, most_of(logits));
   token.logprob = static_cast<float>(logits[static_cast<size_t>(token.id)] - log_total);
   token.most_likely = best_few(logits, log_total, options_.most_likely);
   add_context({&token.id, 1});

@@ -154,8 +154,8 @@ TEST(Sampler, ASeedDecidesAllThatFollows) {
   const std::vector<float> logits = random_logits(500, 4);
   const auto draw = [&](uint64_t seed) {
     Sampler sampler = sampler_of({.temperature = 1, .seed = seed}, 500);
-    std::vector<int> ids;
-    for (int i = 0; i < 50; ++i) ids.push_back(sampler.sample(logits)->id);
+    std::vector<int> ids(50);
+    for (int& id : ids) id = sampler.sample(logits)->id;
     return ids;
   };
   EXPECT_EQ(draw(1), draw(1));
