@@ -18,23 +18,23 @@ namespace {
 
 struct Shape {
   const char* name;
+  int64_t queries;
+  int64_t keys;
   int heads;
   int kv_heads;
   int head_dim;
-  int64_t queries;
-  int64_t keys;
   bool causal;
 };
 
-constexpr Shape kShapes[] = {{"tower-4096", 16, 16, 64, 4096, 4096, false},
-                             {"tower-272", 16, 16, 64, 272, 272, false},
-                             {"tower-128-of-384", 16, 16, 64, 128, 384, false},
-                             {"prefill-512-of-512", 16, 8, 128, 512, 512, true},
-                             {"prefill-512-of-1056", 16, 8, 128, 512, 1056, true},
-                             {"decode-of-1", 16, 8, 128, 1, 1, true},
-                             {"decode-of-128", 16, 8, 128, 1, 128, true},
-                             {"decode-of-1056", 16, 8, 128, 1, 1056, true},
-                             {"decode-of-4096", 16, 8, 128, 1, 4096, true}};
+constexpr Shape kShapes[] = {{"tower-4096", 4096, 4096, 16, 16, 64, false},
+                             {"tower-272", 272, 272, 16, 16, 64, false},
+                             {"tower-128-of-384", 128, 384, 16, 16, 64, false},
+                             {"prefill-512-of-512", 512, 512, 16, 8, 128, true},
+                             {"prefill-512-of-1056", 512, 1056, 16, 8, 128, true},
+                             {"decode-of-1", 1, 1, 16, 8, 128, true},
+                             {"decode-of-128", 1, 128, 16, 8, 128, true},
+                             {"decode-of-1056", 1, 1056, 16, 8, 128, true},
+                             {"decode-of-4096", 1, 4096, 16, 8, 128, true}};
 
 std::vector<float> random_values(size_t count, std::mt19937& random) {
   std::normal_distribution<float> normal;
