@@ -49,35 +49,37 @@ HWY_INLINE void multiply_tile(const float* HWY_RESTRICT a, const float* HWY_REST
     a += kM;
     b += kWide;
   }
-  if (to.columns == kWide) {
-    VF bias0 = hn::Zero(df);
-    VF bias1 = hn::Zero(df);
-    if (to.bias != nullptr) {
-      bias0 = hn::LoadU(df, to.bias);
-      bias1 = hn::LoadU(df, to.bias + kLanes);
-    }
-    FOVEA_UNROLL
-    for (int i = 0; i < kM; ++i) {
-      float* y = to.y + i * to.y_stride;
-      VF sum0 = to.bias != nullptr ? hn::Add(low[i], bias0) : low[i];
-      VF sum1 = to.bias != nullptr ? hn::Add(high[i], bias1) : high[i];
-      if (to.accumulate) {
-        sum0 = hn::Add(hn::LoadU(df, y), sum0);
-        sum1 = hn::Add(hn::LoadU(df, y + kLanes), sum1);
-      }
-      hn::StoreU(sum0, df, y);
-      hn::StoreU(sum1, df, y + kLanes);
-    }
-    return;
+  VF bias0 = hn::Zero(df);
+  VF bias1 = hn::Zero(df);
+  if (to.bias != nullptr) {
+    bias0 = hn::LoadU(df, to.bias);
+    bias1 = hn::LoadU(df, to.bias + kLanes);
   }
   FOVEA_UNROLL
   for (int i = 0; i < kM; ++i) {
-    float row[kWide];
-    hn::StoreU(low[i], df, row);
-    hn::StoreU(high[i], df, row + kLanes);
+    float* y = to.y + i * to.y_stride;
+    VF sum0 = to.bias != nullptr ? hn::Add(low[i], bias0) : low[i];
+    VF sum1 = to.bias != nullptr ? hn::Add(high[i], bias1) : high[i];
+    if (to.accumulate) {
+      sum0 = hn::Add(hn::LoadU(df, y), sum0);
+      sum1 = hn::Add(hn::LoadU(df, y + kLanes), sum1);
+    }
+    hn::StoreU(sum0, df, y);
+    hn::StoreU(sum1, df, y + kLanes);
+  }
+}
+
+// A tile at the right edge, where less than a panel of outputs exists.
+template <int kM>
+HWY_NOINLINE void multiply_edge(const float* a, const float* b, int64_t depth,
+                                const TileTarget& to) {
+  float whole[kM * kWide];
+  multiply_tile<kM>(a, b, depth, {whole, kWide, kWide, nullptr, false});
+  for (int64_t i = 0; i < kM; ++i) {
     float* y = to.y + i * to.y_stride;
     for (int64_t j = 0; j < to.columns; ++j) {
-      const float sum = to.bias != nullptr ? row[j] + to.bias[j] : row[j];
+      const float sum =
+          to.bias != nullptr ? whole[i * kWide + j] + to.bias[j] : whole[i * kWide + j];
       y[j] = to.accumulate ? y[j] + sum : sum;
     }
   }
@@ -86,7 +88,9 @@ HWY_INLINE void multiply_tile(const float* HWY_RESTRICT a, const float* HWY_REST
 template <int kM>
 void multiply_rows(int64_t rows, const float* a, const float* b, int64_t depth,
                    const TileTarget& to) {
-  if (rows == kM) return multiply_tile<kM>(a, b, depth, to);
+  if (rows == kM)
+    return to.columns == kWide ? multiply_tile<kM>(a, b, depth, to)
+                               : multiply_edge<kM>(a, b, depth, to);
   if constexpr (kM > 1) multiply_rows<kM - 1>(rows, a, b, depth, to);
 }
 

@@ -7,7 +7,7 @@
 namespace fovea {
 
 // Columns that are packed and summed at a time: a panel of weights stays in the nearest caches.
-constexpr int64_t kDepth = 256;
+constexpr int64_t kDepth = 512;
 // Outputs that a thread takes at a time; a multiple of every target's panel.
 constexpr int64_t kPieceRows = 64;
 

@@ -11,20 +11,45 @@
 #include <string>
 #include <vector>
 
+#include "ops/matmul_int8_cpu.h"
 #include "ops/matmul_test_util.h"
 
 namespace fovea {
 namespace {
 
-class MatmulOnTarget : public testing::TestWithParam<int64_t> {
- protected:
-  void SetUp() override { hwy::SetSupportedTargetsForTest(GetParam()); }
-  void TearDown() override { hwy::SetSupportedTargetsForTest(0); }
+struct Instructions {
+  int64_t target = 0;
+  bool vnni = false;
+
+  void choose() const {
+    hwy::SetSupportedTargetsForTest(target);
+    allow_vnni_for_test(vnni || target == 0);
+  }
 };
 
-INSTANTIATE_TEST_SUITE_P(Targets, MatmulOnTarget,
-                         testing::ValuesIn(hwy::SupportedAndGeneratedTargets()),
-                         [](const auto& test) { return hwy::TargetName(test.param); });
+// Every set that this CPU has: Highway's targets, with VNNI where there is some.
+std::vector<Instructions> all_instructions() {
+  std::vector<Instructions> all;
+  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    all.push_back({target, false});
+    Instructions{target, true}.choose();
+    if (int8_form() != Int8Form::kHighway) all.push_back({target, true});
+  }
+  Instructions().choose();
+  return all;
+}
+
+class MatmulOnTarget : public testing::TestWithParam<Instructions> {
+ protected:
+  void SetUp() override { GetParam().choose(); }
+  void TearDown() override { Instructions().choose(); }
+};
+
+INSTANTIATE_TEST_SUITE_P(Targets, MatmulOnTarget, testing::ValuesIn(all_instructions()),
+                         [](const auto& test) {
+                           return std::string(hwy::TargetName(test.param.target)) +
+                                  (test.param.vnni ? "WithVnni" : "");
+                         });
 
 struct Shape {
   int64_t m, n, k;
@@ -174,6 +199,22 @@ TEST(Matmul, Int8IsCloseToTheExactProductOfGaussians) {
     matmul(threads, x.data(), m, {&int8, nullptr, y.data()});
     matmul_reference(x.data(), 0, m, {&exact, 1});
     EXPECT_GE(cosine(y, expected), 0.9999) << m << " x " << k;
+  }
+}
+
+// Integers are exact, and the blocks are added in the same order with the same roundings.
+TEST(Matmul, Int8GivesTheSameBitsWithAndWithoutVnni) {
+  std::mt19937 random(19);
+  Threads threads(2);
+  for (const int64_t m : {1, 4, 30}) {
+    Case test(m, 450, random);
+    test.add(70, WeightFormat::kInt8, {.bias = true});
+    allow_vnni_for_test(true);
+    const std::vector<float> with = test.run(threads);
+    allow_vnni_for_test(false);
+    const std::vector<float> without = test.run(threads);
+    allow_vnni_for_test(true);
+    EXPECT_EQ(with, without) << m;
   }
 }
 
