@@ -106,7 +106,8 @@ def report(args, machine, rows):
                     for key, value in machine.items()) + "\n")
     print(f"{'':36} {'Fovea':>10} {'peer':>10} {'':8} {'ratio':>7} {'wanted':>7}  peer")
     for row in rows:
-        number = [f"{row[key]:10.2f}" if key in row else " " * 10 for key in ("value", "peer_value")]
+        scale, unit = (1e6, "MB") if row["unit"] == "bytes" else (1, row["unit"])
+        number = [f"{row[key] / scale:10.2f}" if key in row else " " * 10 for key in ("value", "peer_value")]
         ratio = f"{row['ratio']:6.2f}x" if "ratio" in row else ""
         wanted = f"{row['wanted']}x" if "wanted" in row else ""
-        print(f"{row['name']:36} {number[0]} {number[1]} {row['unit']:8} {ratio:>7} {wanted:>7}  {row.get('peer', '')}")
+        print(f"{row['name']:36} {number[0]} {number[1]} {unit:8} {ratio:>7} {wanted:>7}  {row.get('peer', '')}")

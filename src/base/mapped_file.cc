@@ -169,10 +169,8 @@ void MappedFile::advise(std::span<const std::byte> part, Advice advice) const {
   const auto address = reinterpret_cast<uintptr_t>(part.data());
   const uintptr_t begin = address & ~(page_bytes() - 1);
   const uintptr_t end = address + part.size();
-  constexpr std::array kAdvice = {MADV_SEQUENTIAL, MADV_WILLNEED, MADV_POPULATE_READ,
-                                  MADV_DONTNEED};
   void* at = reinterpret_cast<void*>(begin);  // NOLINT(performance-no-int-to-ptr)
-  madvise(at, end - begin, kAdvice[static_cast<size_t>(advice)]);
+  madvise(at, end - begin, advice == Advice::kPopulate ? MADV_POPULATE_READ : MADV_DONTNEED);
 }
 
 }  // namespace fovea

@@ -40,10 +40,8 @@ class MappedFile {
   Status intact() const;
 
   enum class Advice {
-    kSequential,  // will be read once, from front to back
-    kWillNeed,    // start reading it now
-    kPopulate,    // map its pages now, with one call instead of a fault for each
-    kDontNeed     // drop the pages from this process; they stay in the page cache
+    kPopulate,  // map its pages now, with one call instead of a fault for each
+    kDontNeed   // drop the pages from this process; they stay in the page cache
   };
   // For the pages that `part`, which lies in bytes(), touches. Dropped ones come back when they are
   // read, so that neighbours who share a page do not hurt each other. A hint: never fails.

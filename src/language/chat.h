@@ -65,7 +65,6 @@ class ChatFormat {
   Result<std::string> render(std::span<const ChatTurn> turns,
                              const ChatOptions& options = {}) const;
 
-  bool has_template() const { return template_.has_value(); }
   bool template_knows_images() const { return knows_images_; }
   const VisionTokens& vision() const { return vision_; }
 

@@ -80,7 +80,7 @@ Value indent_filter(const Value& input, const Arguments& arguments, Renderer&) {
 
 Value int_filter(const Value& input, const Arguments& arguments, Renderer&) {
   const auto given = arguments.bind("int", {"default", "base"});
-  const Value otherwise = given[0].is_undefined() ? Value(int64_t{0}) : given[0];
+  Value otherwise = given[0].is_undefined() ? Value(int64_t{0}) : given[0];
   double number = 0;
   if (input.is(Kind::kInt) || input.is(Kind::kBool)) return input.integer();
   if (input.is(Kind::kFloat)) {

@@ -77,7 +77,7 @@ class JsonWriter {
   }
 
   static std::string number(double value) {
-    const std::string text = number_text(value);
+    std::string text = number_text(value);
     if (text == "nan") return "NaN";
     if (text == "inf" || text == "-inf") return text == "inf" ? "Infinity" : "-Infinity";
     return text;

@@ -48,7 +48,7 @@ Status check_model(const nlohmann::json& model) {
   if (const auto type = setting("type"); !type.is_null() && type != "BPE")
     return bad_input(fmt::format("the model's type is {}; fovea reads BPE", type.dump()));
   for (const char* name : {"continuing_subword_prefix", "end_of_word_suffix"})
-    if (const auto affix = setting(name); !affix.is_null() && affix != "")
+    if (const auto affix = setting(name); !affix.is_null() && affix != nlohmann::json(""))
       return bad_input(fmt::format(
           "the model's {} is {}; fovea reads byte-level BPE, which has none", name, affix.dump()));
   if (setting("byte_fallback") == true)

@@ -130,7 +130,7 @@ Status Pretokenizer::split(Splitting& splitting, size_t step, std::string_view t
   }
   for (size_t begin = 0; begin < text.size();) {
     const size_t end = scan_qwen(text, begin);
-    const auto good = split(splitting, step + 1, text.substr(begin, end - begin));
+    auto good = split(splitting, step + 1, text.substr(begin, end - begin));
     if (!good) return good;
     begin = end;
   }
