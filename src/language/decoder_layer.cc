@@ -73,7 +73,7 @@ void project(const LayerCall& call, KeyValues& kv) {
     matmul(call.threads, input + call.first_query * call.config.hidden_size, queries, products[2]);
   if (queries > 0) turn_heads(call, layer.q_norm, call.config.num_heads, call.first_query, q);
   turn_heads(call, layer.k_norm, call.config.num_kv_heads, 0, k);
-  kv.append(k, kv_stride, v, kv_stride, call.rows);
+  kv.append(call.threads, k, kv_stride, v, kv_stride, call.rows);
 }
 
 void read_out(const LayerCall& call, const KeyValues& kv, int64_t first_token,

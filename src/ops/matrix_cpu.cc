@@ -8,6 +8,7 @@
 
 #include "ops/int8_layout.h"
 
+#include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>  // NOLINT: must come before highway.h
 #include <hwy/highway.h>
 
@@ -22,6 +23,8 @@ using DI = hn::ScalableTag<int32_t>;
 constexpr int64_t kBlock = Int8Layout::kBlock;
 constexpr int64_t kPanel = Int8Layout::kPanel;
 constexpr int64_t kGroups = Int8Layout::kGroups;
+// Rows lie pages apart, where the machine does not fetch ahead by itself.
+constexpr int64_t kAhead = 6 * kBlock;
 
 // A vector of f32 from the source's type.
 HWY_INLINE VF load_f32(const float* from) { return hn::LoadU(DF(), from); }
@@ -96,6 +99,14 @@ constexpr int64_t group_at(int64_t place) { return place; }
 
 #else
 
+// One value of the source's type. That of bf16 takes no detour through memory, which would stall.
+HWY_INLINE float widen(uint16_t bits, const hwy::bfloat16_t* /*type*/) { return widen_bf16(bits); }
+HWY_INLINE float widen(uint16_t bits, const hwy::float16_t* /*type*/) {
+  hwy::float16_t all[kLanes] = {};
+  std::memcpy(static_cast<void*>(all), &bits, sizeof bits);
+  return hn::GetLane(load_f32(all));
+}
+
 // Sizes of 16-bit floats are ordered as their bits without the sign are.
 template <class T>
 HWY_INLINE float largest(const T* values) {
@@ -113,28 +124,29 @@ HWY_INLINE float largest(const T* values) {
   few = hn::Max(few, hn::Reverse(d8, few));
   few = hn::Max(few, hn::ShiftRightBytes<4>(d8, few));
   few = hn::Max(few, hn::ShiftRightBytes<2>(d8, few));
-  T top;
-  const int16_t top_bits = hn::GetLane(few);
-  std::memcpy(static_cast<void*>(&top), &top_bits, sizeof top);
-  T all[kLanes] = {};
-  all[0] = top;
-  return hn::GetLane(load_f32(all));
+  return widen(static_cast<uint16_t>(hn::GetLane(few)), values);
 }
 
-// values[64] of a row as bytes. Two vectors are narrowed at once, which leaves the groups of four
-// in another order: place p holds group_at(p).
+// values[64] of a row as bytes. Adding 1.5 * 2^23 rounds to a whole number, which then stands in
+// the low bits, as NearestInt does but without its care for values that no byte can hold. Two
+// vectors are narrowed at once, which leaves the groups of four in another order: place p holds
+// group_at(p).
 template <class T>
 HWY_INLINE void quantise_block(const T* HWY_RESTRICT values, float inverse,
                                uint8_t* HWY_RESTRICT out) {
+  constexpr float kRound = 12582912;
+  constexpr int32_t kRoundBits = 0x4B400000;
   const hn::Repartition<int16_t, DI> d16;
   const hn::Rebind<uint8_t, decltype(d16)> d8;
   const auto factor = hn::Set(DF(), inverse);
-  const auto zero = hn::Set(d16, Int8Layout::kZero);
+  const auto round = hn::Set(DF(), kRound + Int8Layout::kZero);
+  const auto bits = hn::Set(DI(), kRoundBits);
   FOVEA_UNROLL
   for (int64_t c = 0; c < kBlock; c += 2 * kLanes) {
-    const auto first = hn::NearestInt(hn::Mul(load_f32(values + c), factor));
-    const auto second = hn::NearestInt(hn::Mul(load_f32(values + c + kLanes), factor));
-    const auto both = hn::Add(hn::ReorderDemote2To(d16, first, second), zero);
+    const auto first = hn::Add(hn::Mul(load_f32(values + c), factor), round);
+    const auto second = hn::Add(hn::Mul(load_f32(values + c + kLanes), factor), round);
+    const auto both = hn::ReorderDemote2To(d16, hn::Sub(hn::BitCast(DI(), first), bits),
+                                           hn::Sub(hn::BitCast(DI(), second), bits));
     hn::StoreU(hn::DemoteTo(d8, both), d8, out + c);
   }
 }
@@ -148,7 +160,8 @@ constexpr int64_t group_at(int64_t place) {
 
 #endif
 
-// values[group_at(place)][row] = bytes[row][place], each a group of four bytes.
+// values[group_at(place)][row] = bytes[row][place], each a group of four bytes. Stores go past the
+// caches: nobody reads these values soon.
 HWY_INLINE void transpose_groups(const uint8_t* HWY_RESTRICT bytes, uint8_t* HWY_RESTRICT values) {
 #if HWY_TARGET == HWY_SCALAR
   for (int64_t r = 0; r < kPanel; ++r)
@@ -166,30 +179,46 @@ HWY_INLINE void transpose_groups(const uint8_t* HWY_RESTRICT bytes, uint8_t* HWY
       transpose_blocks(d, v[0], v[1], v[2], v[3]);
       FOVEA_UNROLL
       for (int q = 0; q < 4; ++q)
-        hn::StoreU(v[q], d,
+        hn::Stream(v[q], d,
                    reinterpret_cast<uint32_t*>(values + group_at(place + q) * kPanel * 4) + part);
     }
   }
 #endif
 }
 
+// The scales of 16 rows, rounded up to bf16 so that no value passes 127, and their inverses. Rows
+// are done together, since a row alone would wait for its divisions.
+HWY_INLINE void find_scales(const float* most, uint16_t* scales, float* inverses) {
+  const D32 d;
+  HWY_ALIGN uint32_t rounded[kPanel];
+  for (int64_t r = 0; r < kPanel; r += kLanes) {
+    const auto largest_value = hn::Load(DF(), most + r);
+    const auto exact = hn::Div(largest_value, hn::Set(DF(), 127.0F));
+    const auto up = hn::Add(hn::BitCast(d, exact), hn::Set(d, 0xFFFF));
+    const auto bits = hn::And(up, hn::Set(d, 0xFFFF0000U));
+    // What is smaller than any sensible weight is nothing, and its inverse would be infinite.
+    const auto any = hn::Gt(largest_value, hn::Set(DF(), 1e-30F));
+    const auto inverse = hn::Div(hn::Set(DF(), 1.0F), hn::BitCast(DF(), bits));
+    hn::Store(hn::IfThenElseZero(any, inverse), DF(), inverses + r);
+    hn::Store(hn::ShiftRight<16>(hn::BitCast(d, hn::IfThenElseZero(any, hn::BitCast(DF(), bits)))),
+              d, rounded + r);
+  }
+  for (int64_t r = 0; r < kPanel; ++r) scales[r] = static_cast<uint16_t>(rounded[r]);
+}
+
 // One block of a panel: 16 rows of 64 values.
 template <class T>
 HWY_INLINE void quantise_rows(const T* const* rows, uint8_t* values, uint16_t* scales) {
   HWY_ALIGN uint8_t bytes[kPanel * kBlock];
+  HWY_ALIGN float most[kPanel];
+  HWY_ALIGN float inverses[kPanel];
   for (int64_t r = 0; r < kPanel; ++r) {
-    const float most = largest(rows[r]);
-    uint32_t bits = 0;
-    const float exact = most / 127.0F;
-    std::memcpy(&bits, &exact, 4);
-    bits = (bits + 0xFFFF) & 0xFFFF0000U;
-    float scale = 0;
-    std::memcpy(&scale, &bits, 4);
-    // What is smaller than any sensible weight is nothing, and its inverse would be infinite.
-    const bool any = most > 1e-30F;
-    scales[r] = any ? static_cast<uint16_t>(bits >> 16) : 0;
-    quantise_block(rows[r], any ? 1.0F / scale : 0.0F, bytes + r * kBlock);
+    hwy::Prefetch(rows[r] + kAhead);
+    hwy::Prefetch(rows[r] + kAhead + 64 / sizeof(T));
+    most[r] = largest(rows[r]);
   }
+  find_scales(most, scales, inverses);
+  for (int64_t r = 0; r < kPanel; ++r) quantise_block(rows[r], inverses[r], bytes + r * kBlock);
   transpose_groups(bytes, values);
 }
 

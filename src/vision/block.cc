@@ -39,10 +39,12 @@ void make_queries_keys_values(Threads& threads, const TowerBlock& block, const B
   // The heads of q and those of k lie side by side in a row and are turned by the same angles.
   rotate(threads, qkv, 3 * hidden, rows.count, 2 * input.config.num_heads, input.config.head_dim,
          input.angles.cos.data() + angle_row, input.angles.sin.data() + angle_row);
-  for (int64_t r = 0; r < rows.count; ++r)
-    std::memcpy(work.queries.data() + (rows.first + r) * hidden, qkv + r * 3 * hidden,
-                static_cast<size_t>(hidden) * sizeof(float));
-  kv.append(qkv + hidden, 3 * hidden, qkv + 2 * hidden, 3 * hidden, rows.count);
+  threads.for_each(rows.count, 64, [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r)
+      std::memcpy(work.queries.data() + (rows.first + r) * hidden, qkv + r * 3 * hidden,
+                  static_cast<size_t>(hidden) * sizeof(float));
+  });
+  kv.append(threads, qkv + hidden, 3 * hidden, qkv + 2 * hidden, 3 * hidden, rows.count);
 }
 
 // x = x + proj(softmax(q k^T / sqrt(head_dim) + size bias) v)

@@ -13,6 +13,9 @@ namespace {
 
 // A piece and what is packed from it stay in a core's second-level cache.
 constexpr int64_t kPieceBytes = 512 * 1024;
+// Pages are dropped so many bytes at a time: each time every core must forget them, and reading a
+// piece maps pages around it too, which a neighbour would have dropped already.
+constexpr int64_t kDropBytes = int64_t{32} << 20;
 
 void lower_to(std::atomic<int64_t>& least, int64_t value) {
   int64_t seen = least.load();
@@ -34,17 +37,25 @@ Status Loader::take(const TensorView& tensor, const std::function<void(int64_t, 
 
   constexpr int64_t kNone = std::numeric_limits<int64_t>::max();
   std::atomic<int64_t> bad = kNone;  // the least index of a value that is not finite
-  threads_.for_each(rows, piece_rows, [&](int64_t begin, int64_t end) {
-    const auto bytes = tensor.as_bytes().subspan(static_cast<size_t>(begin * row_bytes),
-                                                 static_cast<size_t>((end - begin) * row_bytes));
+  const auto bytes_of = [&](int64_t begin, int64_t end) {
+    return tensor.as_bytes().subspan(static_cast<size_t>(begin * row_bytes),
+                                     static_cast<size_t>((end - begin) * row_bytes));
+  };
+  const auto take_piece = [&](int64_t begin, int64_t end) {
+    const auto bytes = bytes_of(begin, end);
     file.advise(bytes, MappedFile::Advice::kPopulate);
     const int64_t found = first_not_finite(tensor.dtype, bytes.data(), (end - begin) * row_values);
     if (found >= 0) lower_to(bad, begin * row_values + found);
     if (pack) pack(begin, end);
-    if (how.drop_source) file.advise(bytes, MappedFile::Advice::kDontNeed);
-  });
-  // Reading a piece maps pages around it too, which its neighbour had dropped already.
-  if (how.drop_source) file.advise(tensor.as_bytes(), MappedFile::Advice::kDontNeed);
+  };
+  const int64_t drop_rows =
+      std::max<int64_t>(1, kDropBytes / (piece_rows * row_bytes)) * piece_rows;
+  for (int64_t first = 0; first < rows; first += drop_rows) {
+    const int64_t last = std::min(rows, first + drop_rows);
+    threads_.for_each(last - first, piece_rows,
+                      [&](int64_t begin, int64_t end) { take_piece(first + begin, first + end); });
+    if (how.drop_source) file.advise(bytes_of(first, last), MappedFile::Advice::kDontNeed);
+  }
   if (Status status = file.intact(); !status) return status;
   if (bad != kNone) return not_finite(tensor, bad);
   done_bytes_ += static_cast<int64_t>(tensor.bytes);

@@ -16,7 +16,7 @@ using LoadProgress = std::function<void(int64_t done_bytes, int64_t total_bytes)
 // How a tensor is read.
 struct Take {
   int64_t rows_multiple = 1;  // pieces hold a multiple of this many rows (the last one the rest)
-  bool drop_source = true;    // drop each piece's pages after it was packed; false: used in place
+  bool drop_source = true;    // drop pages soon after they were packed; false: used in place
 };
 
 // Each tensor is taken once. A piece is looked at for NaN and infinity, then handed to
