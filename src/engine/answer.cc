@@ -31,6 +31,7 @@ Result<Answer> Session::ask(std::span<const Turn> turns, const AskOptions& optio
     looks.push_back(std::move(*looked));
   }
   watch.lap("look");
+  if (!model.words.get()) return model.words.get().error();
 
   Answer answer;
   answer.finish = "cancelled";
@@ -47,6 +48,7 @@ Result<Answer> Session::ask(std::span<const Turn> turns, const AskOptions& optio
     const auto logits =
         prefill(state, *prompt, options, keep_going, readout, answer.trace.usage.kept_tokens);
     watch.lap("prefill");
+    if (auto sound = model.sound(); !sound) return sound.error();
     if (!logits.empty()) {
       if (auto status = generate(state, *prompt, logits, options, on_text, watch, answer); !status)
         return status.error();

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Options, limits and errors of asking.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <limits>
 
 #include "engine/ask_fixture.h"
@@ -235,6 +237,23 @@ TEST(EngineLoad, FormatsAnswerMuchTheSame) {
     // of a block; the total variation between the two next-token distributions stays small.
     EXPECT_LT(apart, weights == "bf16" ? 0.03 : 0.15) << weights;
   }
+}
+
+TEST(EngineLoad, AFileThatChangesUnderAModelThatUsesItIsAnError) {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::temp_directory_path() / ("fovea_ask_" + std::to_string(getpid()));
+  fs::remove_all(folder);
+  fs::copy(ask_path(), folder);
+  fs::permissions(folder / "model.safetensors", fs::perms::owner_all);
+  const auto mapped = Engine::load(folder.string());
+  const auto copied = Engine::load(folder.string(), {.weights = "int8"});
+  ASSERT_TRUE(mapped && copied);
+  fs::resize_file(folder / "model.safetensors", 20'000);
+  const auto answer = mapped->ask({ask_path("wide.png")}, "What?", {.max_tokens = 2});
+  ASSERT_FALSE(answer);
+  EXPECT_NE(answer.error().message.find("20,000 now"), std::string::npos) << answer.error().message;
+  EXPECT_TRUE(copied->ask({ask_path("wide.png")}, "What?", {.max_tokens = 2}));
+  fs::remove_all(folder);
 }
 
 TEST(EngineLoad, BadFoldersAndFormatsAreRefused) {

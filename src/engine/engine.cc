@@ -2,6 +2,7 @@
 // Engine: a model folder -> a model in memory.
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <future>
 #include <optional>
 #include <utility>
@@ -23,11 +24,6 @@ Result<std::optional<WeightFormat>> format_of(const std::string& name) {
     if (name == weight_format_name(format)) return std::optional(format);
   return bad_input(fmt::format("weights {}: use f32, bf16 or int8", in_quotes(name)));
 }
-
-struct Words {
-  Tokenizer tokenizer;
-  ChatFormat chat;
-};
 
 Result<Words> load_words(const std::string& folder, const ModelConfig& config) {
   auto tokenizer = Tokenizer::load(folder);
@@ -54,19 +50,34 @@ Result<std::shared_ptr<const Model>> load_model(const std::string& folder,
   if (auto fits = check_memory(memory_need(config, kept, 0, 4), available_memory_bytes()); !fits)
     return fits.error();
 
-  // The vocabulary is read while the weights are: neither waits for the other.
-  auto words = std::async(std::launch::async, load_words, folder, config);
+  if (!std::filesystem::exists(std::filesystem::path(folder) / "tokenizer.json"))
+    return bad_input(fmt::format("{} has no tokenizer.json", folder));
+  auto words = std::async(std::launch::async, load_words, folder, config).share();
   auto threads = std::make_unique<Threads>(options.threads > 0 ? options.threads : usable_cores());
   Loader loader(*threads, *checkpoint, options.on_progress);
   auto tower = Tower::build(config.vision, vision_source(*checkpoint, loader, *format));
   if (!tower) return tower.error();
   auto decoder = Decoder::build(config, text_source(*checkpoint, loader, *format));
   if (!decoder) return decoder.error();
-  auto read = words.get();
-  if (!read) return read.error();
-  return std::make_shared<const Model>(Model{std::move(threads), std::move(*checkpoint), kept,
-                                             std::move(*tower), std::move(*decoder),
-                                             std::move(read->tokenizer), std::move(read->chat)});
+  auto model = std::make_shared<Model>(std::move(threads), std::move(*checkpoint), kept,
+                                       std::move(*tower), std::move(*decoder));
+  model->in_place = !loader.in_place().empty();
+  model->words = std::move(words);
+  model->checked =
+      std::async(std::launch::async, [owner = model.get(), tensors = loader.check_later()] {
+        return check_values(owner->checkpoint, tensors, owner->stop);
+      }).share();
+  return std::shared_ptr<const Model>(std::move(model));
+}
+
+Model::~Model() {
+  stop = true;
+  checked.wait();
+}
+
+Status Model::sound() const {
+  if (const Status& status = checked.get(); !status) return status;
+  return in_place ? checkpoint.intact() : Status(Done{});
 }
 
 Result<Engine> Engine::load(const std::string& folder, const LoadOptions& options) {

@@ -71,12 +71,13 @@ Status generate(SessionState& state, const TokenPrompt& prompt, const Buffer<flo
                 const AskOptions& options, const OnText& on_text, Stopwatch& watch,
                 Answer& answer) {
   const Model& model = *state.model;
+  const Tokenizer& tokenizer = model.words.get()->tokenizer;
   auto sampler = Sampler::make(sampling_of(options), model.config().text.vocab_size);
   if (!sampler) return sampler.error();
   sampler->add_context(prompt.ids);
   auto stops = StopStrings::make(options.stop);
   if (!stops) return stops.error();
-  Output output(model.tokenizer, std::move(*stops), on_text, answer);
+  Output output(tokenizer, std::move(*stops), on_text, answer);
   const std::vector<int>& ends = model.config().eos_token_ids;
   const int64_t most = room_for_answer(model, prompt, options);
 
@@ -93,7 +94,7 @@ Status generate(SessionState& state, const TokenPrompt& prompt, const Buffer<flo
     }
     const auto sampled = sampler->sample({present->data(), present->size()});
     if (!sampled) return sampled.error();
-    answer.tokens.push_back(answer_token(model.tokenizer, *sampled));
+    answer.tokens.push_back(answer_token(tokenizer, *sampled));
     if (count == 0) {
       watch.lap("sample");
       answer.trace.times.push_back({"first_token", watch.total_ms()});

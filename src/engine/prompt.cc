@@ -77,7 +77,8 @@ Result<TokenPrompt> make_token_prompt(const Model& model, std::span<const Turn> 
     for (const Part& part : turn.parts)
       if (part.image >= 0) shown.push_back(part.image);
   }
-  auto written = make_prompt(model.chat, model.tokenizer, chat);
+  const Words& words = *model.words.get();
+  auto written = make_prompt(words.chat, words.tokenizer, chat);
   if (!written) return written.error();
 
   TokenPrompt prompt;

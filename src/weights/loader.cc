@@ -16,6 +16,8 @@ constexpr int64_t kPieceBytes = 512 * 1024;
 // Pages are dropped so many bytes at a time: each time every core must forget them, and reading a
 // piece maps pages around it too, which a neighbour would have dropped already.
 constexpr int64_t kDropBytes = int64_t{32} << 20;
+// Up to here looking at all values takes a few milliseconds.
+constexpr int64_t kCheckAtOnceBytes = int64_t{64} << 20;
 
 void lower_to(std::atomic<int64_t>& least, int64_t value) {
   int64_t seen = least.load();
@@ -58,9 +60,41 @@ Status Loader::take(const TensorView& tensor, const std::function<void(int64_t, 
   }
   if (Status status = file.intact(); !status) return status;
   if (bad != kNone) return not_finite(tensor, bad);
+  count(tensor);
+  return Done{};
+}
+
+void Loader::count(const TensorView& tensor) {
   done_bytes_ += static_cast<int64_t>(tensor.bytes);
   if (progress_) progress_(done_bytes_, checkpoint_.source_bytes());
+}
+
+Status Loader::take_in_place(const TensorView& tensor) {
+  in_place_.push_back(tensor);
+  if (checkpoint_.source_bytes() <= kCheckAtOnceBytes)
+    return take(tensor, nullptr, {.drop_source = false});
+  count(tensor);
   return Done{};
+}
+
+std::vector<TensorView> Loader::check_later() const {
+  if (checkpoint_.source_bytes() <= kCheckAtOnceBytes) return {};
+  return in_place_;
+}
+
+Status check_values(const Checkpoint& checkpoint, std::span<const TensorView> tensors,
+                    const std::atomic<bool>& stop) {
+  for (const TensorView& tensor : tensors) {
+    const int64_t value_bytes = static_cast<int64_t>(tensor.bytes) / tensor.values();
+    const int64_t piece = kPieceBytes / value_bytes;
+    for (int64_t first = 0; first < tensor.values() && !stop; first += piece) {
+      const auto* data = static_cast<const std::byte*>(tensor.data) + first * value_bytes;
+      const int64_t count = std::min(piece, tensor.values() - first);
+      const int64_t found = first_not_finite(tensor.dtype, data, count);
+      if (found >= 0) return not_finite(tensor, first + found);
+    }
+  }
+  return tensors.empty() ? Status(Done{}) : checkpoint.intact();
 }
 
 }  // namespace fovea
