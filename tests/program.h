@@ -26,14 +26,22 @@ inline std::string read_all(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// A folder of this test's own, emptied first.
+// A folder of this test's own, emptied first and removed when the program ends.
 inline std::filesystem::path scratch() {
+  struct Folders {
+    std::vector<std::filesystem::path> made;
+    ~Folders() {
+      for (const auto& folder : made) std::filesystem::remove_all(folder);
+    }
+  };
+  static Folders folders;
   const auto* test = testing::UnitTest::GetInstance()->current_test_info();
   const auto folder =
       std::filesystem::temp_directory_path() /
       ("fovea-" + std::to_string(getpid()) + "-" + test->test_suite_name() + "." + test->name());
   std::filesystem::remove_all(folder);
   std::filesystem::create_directories(folder);
+  folders.made.push_back(folder);
   return folder;
 }
 

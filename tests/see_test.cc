@@ -103,6 +103,21 @@ TEST(See, AFixationDrawsTheFineCells) {
   }
 }
 
+TEST(See, AFixationSteersPlansThatFollowRelevance) {
+  for (const std::string plan : {"glance+look", "quadtree"}) {
+    const auto mean_row = [&](const std::string& fixation) {
+      const json seen =
+          see_json({kPictures + "astronaut.png", "--plan", plan, "--fixation", fixation});
+      double sum = 0;
+      double count = 0;
+      for (const json& cell : seen["cells"])
+        if (cell[0] == 0) sum += cell[1].get<double>(), ++count;
+      return sum / count;
+    };
+    EXPECT_LT(mean_row("256,20") + 3, mean_row("256,490")) << plan;
+  }
+}
+
 TEST(See, CouplingMovesThePlan) {
   const auto folder = scratch();
   Map left(Grid{1, 2});

@@ -41,20 +41,31 @@ std::string json_of(Bench& bench) {
 void print_table(Bench& bench) {
   fmt::print("{}, {} threads, copy {:.1f} GB/s\n\n", describe_cpu(), bench.threads.size(),
              bench.copy_bytes_per_ms() / 1e6);
-  fmt::print("{:<44} {:>10} {:<4} {:>10} {:>9}\n", "", "measured", "", "limit", "of limit");
+  fmt::print("{:<44} {:>10} {:<8} {:>10} {:>9}\n", "", "measured", "", "limit", "of limit");
   for (const BenchRow& row : bench.rows) {
-    fmt::print("{:<44} {:>10.3f} {:<4} ", row.name, row.value, row.unit);
-    if (row.limit) fmt::print("{:>10.3f} {:>7.0f} %", *row.limit, 100 * *row.limit / row.value);
+    fmt::print("{:<44} {:>10.5g} {:<8} ", row.name, row.value, row.unit);
+    if (row.limit) fmt::print("{:>10.5g} {:>7.0f} %", *row.limit, 100 * *row.limit / row.value);
     fmt::print("{}{}\n", row.note.empty() ? "" : "  ", row.note);
   }
 }
 
-int run(const std::string& suite, const Common& common, bool json) {
+struct BenchFlags {
+  Common common;
+  std::string suite;
+  std::string model;
+  std::string weights;
+  bool json = false;
+};
+
+int run(const BenchFlags& flags) {
+  const Common& common = flags.common;
+  if ((flags.suite == "model" || flags.suite == "accuracy") && flags.model.empty())
+    return complain(bad_input("bench " + flags.suite + " needs --model DIR, a checkpoint folder"));
   const auto device = check_device(common.device);
   if (!device) return complain(device.error());
   std::vector<BenchEntry> entries;
   for (const BenchEntry& entry : bench_entries())
-    if (entry.suite == suite) entries.push_back(entry);
+    if (entry.suite == flags.suite) entries.push_back(entry);
   std::sort(entries.begin(), entries.end(),
             [](const BenchEntry& a, const BenchEntry& b) { return std::string(a.name) < b.name; });
 
@@ -63,10 +74,13 @@ int run(const std::string& suite, const Common& common, bool json) {
   Bench bench(threads, [&](const std::string& name) {
     if (show) fmt::print(stderr, "\r\033[K{}", name);
   });
+  bench.model = flags.model;
+  bench.weights = flags.weights;
   for (const BenchEntry& entry : entries) entry.run(bench);
   if (show) fmt::print(stderr, "\r\033[K");
 
-  if (json)
+  if (bench.error) return complain(*bench.error);
+  if (flags.json)
     fmt::print("{}", json_of(bench));
   else
     print_table(bench);
@@ -79,22 +93,24 @@ int run(const std::string& suite, const Common& common, bool json) {
 }  // namespace
 
 Run add_bench(CLI::App& program) {
-  auto common = std::make_shared<Common>();
-  auto suite = std::make_shared<std::string>();
-  auto json = std::make_shared<bool>(false);
+  auto flags = std::make_shared<BenchFlags>();
   CLI::App* command =
       program.add_subcommand("bench", "Verify and time the engine's parts on this machine");
-  command->add_option("suite", *suite, "What to time")
+  command->add_option("suite", flags->suite, "What to time")
       ->required()
       ->check(CLI::IsMember(suite_names()));
-  command->add_flag("--json", *json, "Print one JSON object");
-  add_common(*command, *common);
+  command->add_flag("--json", flags->json, "Print one JSON object");
+  command->add_option("-m,--model", flags->model, "The checkpoint folder of the suite model");
+  command->add_option("--weights", flags->weights, "... kept as f32, bf16 or int8")
+      ->check(CLI::IsMember({"f32", "bf16", "int8"}));
+  add_common(*command, flags->common);
   command->footer(
       "Examples:\n"
       "  fovea bench front-end\n"
       "  fovea bench front-end --threads 1 --json | jq .rows\n"
-      "bench/peers/run.py compares with OpenCV, torch and transformers in the same run.");
-  return [=] { return run(*suite, *common, *json); };
+      "  fovea bench model --model DIR --weights int8\n"
+      "bench/peers/*.py compare with OpenCV, torch, transformers and llama.cpp in the same run.");
+  return [flags] { return run(*flags); };
 }
 
 }  // namespace fovea::app

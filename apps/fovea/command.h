@@ -46,6 +46,8 @@ Status write_text(const std::string& path, const std::string& text);
 // A subcommand adds itself to the program; `run` is called after parsing and gives the exit status.
 using Run = std::function<int()>;
 Run add_see(CLI::App& program);
+Run add_ask(CLI::App& program);
+Run add_chat(CLI::App& program);
 Run add_info(CLI::App& program);
 Run add_bench(CLI::App& program);
 Run add_tokenize(CLI::App& program);

@@ -21,6 +21,8 @@ int run_program(int argc, char** argv) {
 
   std::map<std::string, Run> commands;
   commands["see"] = add_see(program);
+  commands["ask"] = add_ask(program);
+  commands["chat"] = add_chat(program);
   commands["info"] = add_info(program);
   commands["bench"] = add_bench(program);
   commands["tokenize"] = add_tokenize(program);

@@ -1,17 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fovea's public surface: the one header a program includes.
 //
+//   auto engine = fovea::Engine::load("Qwen3-VL-2B-Instruct");
+//   if (!engine) return complain(engine.error().message);
+//   auto answer = engine->ask({"photo.jpg"}, "What is on the table?");
+//   if (answer) std::cout << answer->text;
+//
 //   auto sight = fovea::see("photo.jpg", {.plan = "quadtree", .budget_tokens = 96});
-//   if (!sight) return complain(sight.error().message);
-//   for (const fovea::Cell& cell : sight->plan.cells) ...
-//   fovea::save_png("seen.png", sight->picture);
+//   if (sight) fovea::save_png("seen.png", sight->picture);
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "fovea/answer.h"
 #include "fovea/result.h"
 #include "fovea/words.h"
 
@@ -51,22 +57,6 @@ struct SeeOptions {
   int threads = 0;               // 0: the cores this process may use
 };
 
-// What the front end made of one image, and everything that choice rests on.
-struct Sight {
-  Size image;
-  Size canvas;
-  Plan plan;
-  int64_t tokens_full = 0;       // cells of the uniform level-0 plan of this canvas
-  int64_t patch_bytes = 0;       // what the tower would be given, as float32
-  std::vector<Point> fixations;  // canvas pixels: the given ones, or those the maker took
-  Map information;               // all maps: one score a level-0 cell
-  Map salience;
-  Map coupling;  // all zero where nothing was asked
-  Map relevance;
-  std::vector<StageTime> times;
-  Image picture;  // for a person; empty where SeeOptions::draw is off
-};
-
 // Looks at an image without a model: what would the tower be given, and why?
 Result<Sight> see(const std::string& path, const SeeOptions& options = {});
 Result<Sight> see(std::span<const uint8_t> file_bytes, const SeeOptions& options = {});
@@ -77,5 +67,67 @@ Result<Map> load_map(const std::string& path);
 
 Status save_png(const std::string& path, const Image& image);
 Status save_png(const std::string& path, const Map& map);  // 16-bit gray, one pixel a cell
+
+struct LoadOptions {
+  std::string weights;  // "f32", "bf16" or "int8"; empty: as the files have them
+  int threads = 0;      // 0: the cores this process may use
+  // Called on the loading thread, with bytes of the files.
+  std::function<void(int64_t done_bytes, int64_t total_bytes)> on_progress;
+};
+
+struct ModelInfo {
+  std::string weights;  // the format most of them are kept in
+  int64_t parameters = 0;
+  int64_t weights_bytes = 0;
+  int64_t context_tokens = 0;  // the most a prompt and its answer may hold
+};
+
+class Session;
+struct Model;
+struct SessionState;
+
+// A loaded model. Copies share it, and so do sessions.
+class Engine {
+ public:
+  // `folder` is a Hugging Face checkpoint of Qwen3-VL (docs/weights.md).
+  static Result<Engine> load(const std::string& folder, const LoadOptions& options = {});
+
+  ModelInfo info() const;
+  Session session() const;
+  // One question about some images, which are files, or "-" for stdin.
+  Result<Answer> ask(const std::vector<std::string>& images, const std::string& question,
+                     const AskOptions& options = {}, const OnText& on_text = nullptr) const;
+
+ private:
+  explicit Engine(std::shared_ptr<const Model> model) : model_(std::move(model)) {}
+  std::shared_ptr<const Model> model_;
+};
+
+// Images and what was computed of them. A question costs what no earlier one has paid for: the
+// glance stays encoded, and the longest beginning that two prompts share stays in memory. One
+// question at a time.
+class Session {
+ public:
+  Session(Session&&) noexcept;
+  Session& operator=(Session&&) noexcept;
+  ~Session();
+
+  // Images are numbered from 0 in the order they are added.
+  Status add(const std::string& path, int64_t max_pixels = 0);
+  Status add(std::span<const uint8_t> file_bytes, int64_t max_pixels = 0);
+  Status add(Image image, int64_t max_pixels = 0);
+
+  // All images, then the question, as one turn.
+  Result<Answer> ask(const std::string& question, const AskOptions& options = {},
+                     const OnText& on_text = nullptr);
+  // A conversation that ends with a turn of the user.
+  Result<Answer> ask(std::span<const Turn> turns, const AskOptions& options = {},
+                     const OnText& on_text = nullptr);
+
+ private:
+  friend Session session_of(std::shared_ptr<const Model> model);
+  explicit Session(std::unique_ptr<SessionState> state);
+  std::unique_ptr<SessionState> state_;
+};
 
 }  // namespace fovea

@@ -2,9 +2,13 @@
 #include "base/bench.h"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <memory>
+
+#include "base/buffer.h"
 
 #if defined(__SSE2__)
 #include <emmintrin.h>
@@ -69,6 +73,27 @@ double Bench::copy_bytes_per_ms() {
   });
   copy_bytes_per_ms_ = 2.0 * kBytes / std::min(plain_ms, streamed_ms);
   return copy_bytes_per_ms_;
+}
+
+double Bench::read_bytes_per_ms() {
+  if (read_bytes_per_ms_ > 0) return read_bytes_per_ms_;
+  constexpr int64_t kWords = int64_t{64} << 20;  // 512 MiB
+  Buffer<uint64_t> words(kWords);
+  std::atomic<uint64_t> sum = 0;
+  threads.for_each(kWords, kWords / 64, [&](int64_t begin, int64_t end) {
+    std::fill(words.begin() + begin, words.begin() + end, begin);
+  });
+  const double ms = median_ms([&] {
+    threads.for_each(kWords, int64_t{1} << 17, [&](int64_t begin, int64_t end) {
+      // Lanes of their own, so that the compiler may add vectors and no addition waits for another.
+      std::array<uint64_t, 32> lanes{};
+      for (int64_t i = begin; i < end; i += 32)
+        for (size_t lane = 0; lane < 32; ++lane) lanes[lane] += words[i + lane];
+      for (const uint64_t lane : lanes) sum += lane;
+    });
+  });
+  read_bytes_per_ms_ = kWords * sizeof(uint64_t) / ms;
+  return read_bytes_per_ms_;
 }
 
 void Bench::add(bool verified, BenchRow row) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/threads.h"
+#include "fovea/result.h"
 
 namespace fovea {
 
@@ -33,15 +34,22 @@ class Bench {
   // (bytes read + bytes written), measured once.
   double copy_bytes_per_ms();
 
+  // Bytes per ms that these threads read from memory, measured once.
+  double read_bytes_per_ms();
+
   void add(bool verified, BenchRow row);
 
   Threads& threads;
+  std::string model;           // the checkpoint folder, for suites that need one
+  std::string weights;         // the format to keep it in; empty: as the files have it
+  std::optional<Error> error;  // why a suite could not run
   std::function<void(const std::string&)> progress;
   std::vector<BenchRow> rows;
   std::vector<std::string> unverified;  // names of rows whose result was wrong
 
  private:
   double copy_bytes_per_ms_ = 0;
+  double read_bytes_per_ms_ = 0;
 };
 
 struct BenchEntry {

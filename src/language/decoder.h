@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -41,19 +42,34 @@ struct TokenRun {
   std::span<const VisualSpan> visual;
 };
 
+// What a call works in, kept between calls so that the next token asks for no memory. Rows are the
+// tokens of a chunk.
+struct DecoderScratch {
+  Buffer<float> hidden;  // [rows][hidden_size]: what the layers add to
+  Buffer<float> input;   // [rows][hidden_size] of a norm, or [rows][heads * head_dim] of attention
+  Buffer<float> inner;   // q, k and v, each [rows][its size]; or gate and up, likewise
+  Buffer<float> cos;     // [rows][head_dim / 2]
+  Buffer<float> sin;
+
+  size_t bytes() const;
+};
+
 // Keys and values of every layer, of all tokens so far.
 struct DecoderMemory {
   std::vector<KeyValues> layers;  // empty before the first call
+  int64_t reserved_tokens = 0;    // what reserve() was asked for
+  DecoderScratch scratch;
 
   int64_t tokens() const { return layers.empty() ? 0 : layers.front().size(); }
-  size_t bytes() const;
+  size_t bytes() const;           // of the keys and values
+  void reserve(int64_t tokens);   // makes room for so many in all, now or with the first call
   void truncate(int64_t tokens);  // forgets all but the first
 };
 
 // How much the tokens [query_begin, query_end) of a run attend to the keys [key_begin, key_end) of
-// the whole sequence, averaged over the heads and the chosen layers.
+// the whole sequence (memory and run), averaged over queries, heads and the chosen layers.
 struct AttentionReadout {
-  std::vector<int> layers;
+  std::vector<int> layers;  // at least one
   size_t query_begin = 0;
   size_t query_end = 0;
   int64_t key_begin = 0;
@@ -63,6 +79,7 @@ struct AttentionReadout {
 
 struct DecodeOptions {
   int chunk_tokens = 512;               // a long run is worked on in chunks of so many
+  bool all_logits = false;              // after each token of the run: [tokens][vocab_size]
   AttentionReadout* readout = nullptr;  // filled where given
   // For tests and traces: sees each layer's output after its deepstack addition, for each chunk:
   // [tokens][hidden_size].
@@ -71,11 +88,16 @@ struct DecodeOptions {
   std::function<bool()> keep_going;
 };
 
+struct DecoderWeights;
+
 class Decoder {
  public:
+  // `config.tie_word_embeddings` decides whether there is a head of its own; a checkpoint whose
+  // settings say it is tied may still hold two that differ (Checkpoint::head_is_tied).
   static Result<Decoder> build(const ModelConfig& config, const TensorSource& source);
 
-  // Adds a run to the memory and gives the logits after its last token: [vocab_size].
+  // Adds a run of one token or more to the memory and gives the logits after its last token:
+  // [vocab_size].
   Buffer<float> decode(Threads& threads, const TokenRun& run, DecoderMemory& memory,
                        const DecodeOptions& options = {}) const;
 
@@ -83,7 +105,11 @@ class Decoder {
   size_t bytes() const;  // of its weights
 
  private:
+  Decoder(const TextConfig& config, std::shared_ptr<const DecoderWeights> weights)
+      : config_(config), weights_(std::move(weights)) {}
+
   TextConfig config_;
+  std::shared_ptr<const DecoderWeights> weights_;
 };
 
 }  // namespace fovea

@@ -1,25 +1,56 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/attention.h"
 
+#include "base/buffer.h"
 #include "base/check.h"
+#include "ops/attention_job.h"
 
 namespace fovea {
+namespace {
+
+AttentionJob make_job(const float* q, int64_t q_stride, int64_t queries, const KeyValues& kv,
+                      const AttentionParams& params) {
+  FOVEA_CHECK(params.heads > 0 && kv.kv_heads() > 0 && params.heads % kv.kv_heads() == 0);
+  FOVEA_CHECK(kv.head_dim() % 4 == 0 && kv.head_dim() > 0 && kv.head_dim() <= kMaxHeadDim);
+  FOVEA_CHECK(kv.size() > 0 && (!params.causal || params.first_query >= 0));
+  return {.q = q,
+          .q_stride = q_stride,
+          .queries = queries,
+          .kv = &kv,
+          .params = &params,
+          .group = params.heads / kv.kv_heads(),
+          .head_dim = kv.head_dim(),
+          .keys = kv.size()};
+}
+
+}  // namespace
+
+float* attention_scratch(ScratchUse use, size_t values) {
+  thread_local Buffer<float> memory[2];
+  Buffer<float>& buffer = memory[static_cast<int>(use)];
+  if (buffer.size() < values) buffer = Buffer<float>(values);
+  return buffer.data();
+}
 
 void attention(Threads& threads, const float* q, int64_t q_stride, int64_t queries,
                const KeyValues& kv, const AttentionParams& params, float* out, int64_t out_stride) {
-  FOVEA_CHECK(params.heads % kv.kv_heads() == 0);
-  threads.for_each(queries, 1, [&](int64_t begin, int64_t end) {
-    AttentionParams part = params;
-    part.first_query += begin;
-    attention_reference(q + begin * q_stride, q_stride, end - begin, kv, part,
-                        out + begin * out_stride, out_stride);
-  });
+  if (queries <= 0) return;
+  AttentionJob job = make_job(q, q_stride, queries, kv, params);
+  job.out = out;
+  job.out_stride = out_stride;
+  if (attention_has_few_rows(job))
+    attention_few_cpu(threads, job);
+  else
+    attention_tiles_cpu(threads, job);
 }
 
-void attention_mass(Threads& /*threads*/, const float* q, int64_t q_stride, int64_t queries,
+void attention_mass(Threads& threads, const float* q, int64_t q_stride, int64_t queries,
                     const KeyValues& kv, const AttentionParams& params, int64_t key_begin,
                     int64_t key_end, float* mass) {
-  attention_mass_reference(q, q_stride, queries, kv, params, key_begin, key_end, mass);
+  FOVEA_CHECK(0 <= key_begin && key_begin <= key_end && key_end <= kv.size());
+  if (queries <= 0 || key_begin == key_end) return;
+  const AttentionJob job = make_job(q, q_stride, queries, kv, params);
+  attention_mass_cpu(threads, job, key_begin, key_end, mass);
 }
 
 }  // namespace fovea

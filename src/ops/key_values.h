@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "base/buffer.h"
+#include "base/threads.h"
 
 namespace fovea {
 
@@ -26,6 +27,9 @@ class KeyValues {
   // Adds `count` keys and values: [count][kv_heads * head_dim], rows so many values apart.
   void append(const float* keys, int64_t key_stride, const float* values, int64_t value_stride,
               int64_t count);
+  // The same by several threads, which pays for some hundred keys and more.
+  void append(Threads& threads, const float* keys, int64_t key_stride, const float* values,
+              int64_t value_stride, int64_t count);
   // Forgets all but the first `keys`.
   void truncate(int64_t keys);
 
@@ -36,6 +40,11 @@ class KeyValues {
   size_t at(int head, int64_t index) const {
     return static_cast<size_t>((head * capacity_ + index) * head_dim_);
   }
+
+  void make_room(int64_t count);
+  // Rows [begin, end) of what is added, of one head.
+  void copy_in(const float* keys, int64_t key_stride, const float* values, int64_t value_stride,
+               int head, int64_t begin, int64_t end);
 
   int kv_heads_ = 0;
   int head_dim_ = 0;

@@ -1,31 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/matmul.h"
 
-#include <vector>
-
 #include "base/check.h"
+#include "ops/matmul_cpu.h"
 
 namespace fovea {
+namespace {
+
+// From here on transposing the weights first costs less than it saves.
+constexpr int64_t kGemmRows = 24;
+
+bool is_int8(const Product& product) { return product.weights->format() == WeightFormat::kInt8; }
+
+}  // namespace
 
 void matmul(Threads& threads, const float* x, int64_t x_stride, int64_t m,
             std::span<const Product> products) {
-  for (const Product& product : products) {
-    const int64_t n = product.weights->rows();
-    const int64_t k = product.weights->cols();
-    const int64_t step_x = x_stride > 0 ? x_stride : k;
-    const int64_t step_y = product.y_stride > 0 ? product.y_stride : n;
-    threads.for_each(n, 16, [&](int64_t begin, int64_t end) {
-      std::vector<float> row(static_cast<size_t>(k));
-      for (int64_t j = begin; j < end; ++j) {
-        product.weights->row(j, row.data());
-        for (int64_t i = 0; i < m; ++i) {
-          float sum = product.bias != nullptr ? product.bias[j] : 0;
-          for (int64_t c = 0; c < k; ++c) sum += x[i * step_x + c] * row[static_cast<size_t>(c)];
-          float& y = product.y[i * step_y + j];
-          y = product.accumulate ? y + sum : sum;
-        }
-      }
-    });
+  if (m == 0 || products.empty()) return;
+  const int64_t k = products.front().weights->cols();
+  for (const Product& product : products) FOVEA_CHECK(product.weights->cols() == k);
+  const Input input{x, x_stride > 0 ? x_stride : k, m, k};
+  // Products next to each other that go the same way share the packing of x and one loop.
+  for (size_t begin = 0, end = 0; begin < products.size(); begin = end) {
+    const bool int8 = is_int8(products[begin]);
+    while (end < products.size() && is_int8(products[end]) == int8) ++end;
+    const auto some = products.subspan(begin, end - begin);
+    if (int8)
+      matmul_int8(threads, input, some);
+    else if (m < kGemmRows)
+      matmul_dot(threads, input, some);
+    else
+      matmul_gemm(threads, input, some);
   }
 }
 

@@ -30,6 +30,8 @@ class Matrix {
  public:
   // pack_rows() takes rows in groups of this many.
   static constexpr int64_t kRowGroup = 16;
+  // int8: so many columns of a row share a scale.
+  static constexpr int64_t kBlock = 64;
 
   Matrix() = default;
 

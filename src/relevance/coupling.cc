@@ -3,8 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "relevance/coupling_span.h"
@@ -71,6 +73,24 @@ double dot(const float* a, const float* b, size_t count) {
 }
 
 }  // namespace
+
+Map couple_points(std::span<const Point> points, Size canvas) {
+  Map map(grid_at(canvas, 0));
+  const double half_px = std::max(canvas.width_px, canvas.height_px) / 10.0;
+  for (int row = 0; row < map.grid.rows; ++row) {
+    for (int col = 0; col < map.grid.cols; ++col) {
+      double nearest = std::numeric_limits<double>::infinity();
+      for (const Point& point : points) {
+        const double dx = (col + 0.5) * kCellPx - point.x_px;
+        const double dy = (row + 0.5) * kCellPx - point.y_px;
+        nearest = std::min(nearest, dx * dx + dy * dy);
+      }
+      const double score = std::exp2(-nearest / (half_px * half_px));
+      map.at(row, col) = static_cast<uint16_t>(score * 65535 + 0.5);
+    }
+  }
+  return map;
+}
 
 Result<Map> couple_map(const Map& given, Size canvas, int level) {
   const Grid from = given.grid;

@@ -18,6 +18,11 @@ namespace fovea {
 Result<Map> couple_map(const Map& given, Size canvas, int level);
 Map couple_map_reference(const Map& given, Size canvas, int level);
 
+// Nearness to the closest of some points of the canvas, at the level-0 grid: a Gaussian that is 1
+// at a point and 1/2 a tenth of the longer side away. For a gaze that is given instead of a
+// question.
+Map couple_points(std::span<const Point> points, Size canvas);
+
 // max(0, cos(feature, query)) for every cell. Unrelated features lie near a right angle to the
 // query, so 0 there says "nothing to do with it"; (1 + cos) / 2 would call them half related, and
 // what points the other way is no less related than that. A cell whose feature has no direction

@@ -88,6 +88,19 @@ TEST(CoupleMap, RefusesAMapThatIsNoGridAndALevelThatIsNotThere) {
   EXPECT_FALSE(couple_map(Map(Grid{2, 2}), {64, 64}, -1));
 }
 
+TEST(CouplePoints, IsOneAtAPointHalfATenthOfTheLongerSideAwayAndFollowsTheNearest) {
+  const Size canvas{640, 320};
+  const std::vector<Point> points = {{16, 16}, {624, 304}};
+  const Map map = couple_points(points, canvas);
+  ASSERT_EQ(map.grid, grid_at(canvas, 0));
+  EXPECT_EQ(map.at(0, 0), 65535);
+  EXPECT_EQ(map.at(9, 19), 65535);
+  EXPECT_EQ(map.at(0, 2), 32768) << "64 px away";
+  EXPECT_EQ(map.at(2, 0), map.at(0, 2));
+  EXPECT_LT(map.at(5, 10), 500) << "far from both";
+  EXPECT_EQ(couple_points({}, canvas).score, std::vector<uint16_t>(200, 0)) << "no points, nothing";
+}
+
 TEST(CoupleFeatures, AgreesWithTheReferenceForAnyLength) {
   Threads threads(2);
   const Grid grid{5, 13};

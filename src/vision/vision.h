@@ -11,6 +11,7 @@
 #include "fovea/words.h"
 #include "ops/key_values.h"
 #include "patches/patches.h"
+#include "vision/layers.h"
 #include "weights/config.h"
 #include "weights/tensor_source.h"
 
@@ -36,10 +37,13 @@ struct TowerMemory {
 };
 
 struct EncodeOptions {
+  // Whether the patches are added to the memory. If not, the keys and values of a block are dropped
+  // after it: an image that is looked at once needs those of one block instead of all.
+  bool keep = true;
   bool size_bias = false;  // attention counts a patch of level l 4^l times: + log(4^l) on its key
   // For tests and traces: sees the output of each block, [patches][hidden_size].
   std::function<void(int block, const float* hidden)> on_block;
-  // Asked between blocks; false stops the work, and the result is empty.
+  // Asked before each block; false stops the work: the result is empty, the memory as it was.
   std::function<bool()> keep_going;
 };
 
@@ -48,7 +52,7 @@ class Tower {
   static Result<Tower> build(const VisionConfig& config, const TensorSource& source);
 
   // Encodes f32 patches of one image, whose canvas their places refer to. They attend to what is in
-  // `memory` and to each other, and are added to it.
+  // `memory` and to each other, and are added to it. Tokens come in the order of the patches.
   VisualTokens encode(Threads& threads, const Patches& patches, Size canvas, TowerMemory& memory,
                       const EncodeOptions& options = {}) const;
 
@@ -57,6 +61,15 @@ class Tower {
 
  private:
   VisionConfig config_;
+  TowerLinear patch_embed_;  // patch values -> hidden
+  Buffer<float> positions_;  // [num_position_embeddings][hidden_size]
+  std::vector<TowerBlock> blocks_;
+  TowerMerger merger_;
+  std::vector<TowerMerger> deepstack_;  // one a tap
 };
+
+// What encode() works in for so many patches, besides weights, patches and result: the keys and
+// values of one block among it, those of the others being memory that the caller keeps.
+size_t tower_work_bytes(const VisionConfig& config, int64_t patches);
 
 }  // namespace fovea

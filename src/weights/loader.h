@@ -2,7 +2,10 @@
 // Reads the weights once, checked, in whatever form they are kept.
 #pragma once
 
+#include <atomic>
 #include <functional>
+#include <span>
+#include <vector>
 
 #include "base/threads.h"
 #include "fovea/result.h"
@@ -16,7 +19,7 @@ using LoadProgress = std::function<void(int64_t done_bytes, int64_t total_bytes)
 // How a tensor is read.
 struct Take {
   int64_t rows_multiple = 1;  // pieces hold a multiple of this many rows (the last one the rest)
-  bool drop_source = true;    // drop each piece's pages after it was packed; false: used in place
+  bool drop_source = true;    // drop pages soon after they were packed; false: keep them
 };
 
 // Each tensor is taken once. A piece is looked at for NaN and infinity, then handed to
@@ -38,13 +41,26 @@ class Loader {
   Status take(const TensorView& tensor, const std::function<void(int64_t, int64_t)>& pack,
               const Take& how = {});
 
+  // For a tensor that is used where it lies. In a large checkpoint its values are not looked at
+  // now, which would read all of it: they are in check_later().
+  Status take_in_place(const TensorView& tensor);
+  const std::vector<TensorView>& in_place() const { return in_place_; }
+  std::vector<TensorView> check_later() const;
+
   int64_t done_bytes() const { return done_bytes_; }
 
  private:
+  void count(const TensorView& tensor);
+
   Threads& threads_;
   const Checkpoint& checkpoint_;
   LoadProgress progress_;
   int64_t done_bytes_ = 0;
+  std::vector<TensorView> in_place_;
 };
+
+// Looks for values that are not finite, on the calling thread; `stop` ends it early.
+Status check_values(const Checkpoint& checkpoint, std::span<const TensorView> tensors,
+                    const std::atomic<bool>& stop);
 
 }  // namespace fovea

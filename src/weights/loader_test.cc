@@ -147,6 +147,36 @@ TEST_F(LoaderTest, TheFirstNanIsNamedForAnyNumberOfThreads) {
   }
 }
 
+TEST_F(LoaderTest, ValuesThatAreCheckedLaterAreNamedToo) {
+  const auto all_values = [&](const std::atomic<bool>& stop) {
+    const auto checkpoint = Checkpoint::open(folder_.path());
+    const std::vector<TensorView> tensors = {checkpoint->text("norm.weight"),
+                                             checkpoint->text("embed_tokens.weight")};
+    return check_values(*checkpoint, tensors, stop);
+  };
+  EXPECT_TRUE(all_values(false));
+  embedding().data[2 * 1'000'001 + 1] = 0x7F;  // beyond the first piece
+  embedding().data[2 * 1'000'001] = static_cast<char>(0x80);
+  write();
+  const Status status = all_values(false);
+  ASSERT_FALSE(status);
+  EXPECT_TRUE(contains(status.error().message,
+                       "embed_tokens.weight\" holds an infinite value at [62500, 1]"))
+      << status.error().message;
+  EXPECT_TRUE(all_values(true)) << "stopped before it was found";
+}
+
+TEST_F(LoaderTest, WhatIsUsedInPlaceIsCheckedAtOnceInASmallCheckpoint) {
+  const auto checkpoint = Checkpoint::open(folder_.path());
+  ASSERT_TRUE(checkpoint);
+  Threads threads(2);
+  Loader loader(threads, *checkpoint);
+  ASSERT_TRUE(loader.take_in_place(checkpoint->text("embed_tokens.weight")));
+  EXPECT_EQ(loader.in_place().size(), 1u);
+  EXPECT_TRUE(loader.check_later().empty());
+  EXPECT_GT(loader.done_bytes(), 0);
+}
+
 TEST_F(LoaderTest, AFileThatShrinksWhileItIsPackedIsAnError) {
   const auto checkpoint = Checkpoint::open(folder_.path());
   ASSERT_TRUE(checkpoint);

@@ -22,8 +22,7 @@ Result<Matrix> take_matrix(Loader& loader, const TensorView& tensor,
   const WeightSource source{source_type(tensor.dtype), tensor.data};
   const WeightFormat format = wanted.value_or(natural_format(tensor.dtype));
   if (tensor.dtype != DType::kF16 && format == natural_format(tensor.dtype)) {
-    if (auto taken = loader.take(tensor, nullptr, {.drop_source = false}); !taken)
-      return taken.error();
+    if (auto taken = loader.take_in_place(tensor); !taken) return taken.error();
     return Matrix::in_place(rows, cols, source);
   }
   Matrix matrix(rows, cols, format);

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// What `ask` and `chat` share: the flags of a model and an answer, loading with progress, Ctrl-C.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "fovea/command.h"
+#include "fovea/fovea.h"
+
+namespace fovea::app {
+
+struct ModelFlags {
+  Common common;
+  std::string model;
+  std::string weights;
+  std::string plan;  // as given: a plan maker, or a file that `see --json` wrote
+  int64_t max_pixels = 0;
+  bool stats = false;
+  AskOptions options;
+};
+
+void add_model_flags(CLI::App& command, ModelFlags& flags);
+
+// Turns what was given into options; an error names the flag.
+Status read_model_flags(ModelFlags& flags);
+
+// Loads the model, with progress on a terminal. `load_ms` gets what it took.
+Result<Engine> load_model(const ModelFlags& flags, double& load_ms);
+
+// "x,y" for the first image, or "N:x,y" for the Nth, into the options.
+Status add_fixation(AskOptions& options, const std::string& text, size_t images);
+
+// Tokens, times and memory of an answer, for a person, on stderr.
+void print_stats(const Answer& answer, double load_ms);
+
+// While one lives, Ctrl-C asks for a clean stop instead of ending the program; the second one ends
+// it.
+class StopOnInterrupt {
+ public:
+  StopOnInterrupt();
+  ~StopOnInterrupt();
+  StopOnInterrupt(const StopOnInterrupt&) = delete;
+  StopOnInterrupt& operator=(const StopOnInterrupt&) = delete;
+  static bool asked();
+};
+
+inline constexpr int kInterrupted = 130;  // as shells have it: 128 + SIGINT
+
+// One JSON object for `ask --json`, and everything the answer rests on for `--trace`.
+std::string answer_json(const Answer& answer, double load_ms);
+std::string trace_json(const Answer& answer, const std::string& question, double load_ms);
+
+}  // namespace fovea::app

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// The nouns of asking: what is asked for, what comes back, and what it rests on.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fovea/words.h"
+
+namespace fovea {
+
+// A part of a turn: an image of the session by its number, or text.
+struct Part {
+  int image = -1;  // -1: text
+  std::string text;
+};
+
+struct Turn {
+  std::string role = "user";  // "system", "user" or "assistant"
+  std::vector<Part> parts;
+};
+
+struct AskOptions {
+  // Where to look. Plans, budgets and fixations are per image.
+  std::string plan = "glance+look";  // one of plan_kinds()
+  int budget_tokens = -1;            // the most cells; -1: the default (96; level 0 for "uniform")
+  std::vector<std::vector<Point>> fixations;  // of each image, in its pixels; may be shorter
+  std::vector<Plan> plans;                    // of each image, in any order; made here where empty
+  bool size_bias = false;                     // coarse cells count for as much as they cover
+  // How to answer.
+  int max_tokens = 256;
+  double temperature = 0;  // 0: always the most likely token
+  int top_k = 0;           // 0: all
+  double top_p = 1;
+  double min_p = 0;
+  double repetition_penalty = 1;
+  uint64_t seed = 0;
+  std::vector<std::string> stop;  // an answer ends before the first of these
+  bool ignore_end = false;        // go on to max_tokens past the model's own end of answer
+  std::string system;             // a first turn of the role "system"; empty: none
+  // What to report.
+  int likely_tokens = 0;   // of each step, so many of the most likely
+  bool attention = false;  // fill Look::attention
+  bool draw = false;       // fill Sight::picture
+};
+
+// Gets each piece of the answer as soon as it is certain; false stops the answer.
+using OnText = std::function<bool(std::string_view piece)>;
+
+struct LikelyToken {
+  int id = 0;
+  std::string token;  // its bytes, which need not be whole characters
+  double logprob = 0;
+};
+
+struct AnswerToken : LikelyToken {
+  std::vector<LikelyToken> likely;  // best first
+};
+
+// What the front end made of one image, and everything that choice rests on.
+struct Sight {
+  Size image;
+  Size canvas;
+  Plan plan;
+  int64_t tokens_full = 0;       // cells of the uniform level-0 plan of this canvas
+  int64_t patch_bytes = 0;       // what the tower is given, as float32
+  std::vector<Point> fixations;  // canvas pixels: the given ones, or those the maker took
+  Map information;               // all maps: one score a level-0 cell
+  Map salience;
+  Map coupling;  // all zero where nothing was asked
+  Map relevance;
+  std::vector<StageTime> times;
+  Image picture;  // for a person; empty where it was not asked for
+};
+
+// One image of an answer.
+struct Look : Sight {
+  int glance_tokens = 0;         // the first cells of the plan, encoded before the others
+  int encoded_tokens = 0;        // cells that went through the tower now; the others were kept
+  std::vector<float> attention;  // of the last prompt tokens to each cell of the plan
+};
+
+struct Usage {
+  int64_t text_tokens = 0;  // of the prompt
+  int64_t image_tokens = 0;
+  int64_t image_tokens_full = 0;  // what the uniform level-0 plans would hold
+  int64_t patches = 0;
+  int64_t kept_tokens = 0;  // of the prompt, not computed again
+  int64_t answer_tokens = 0;
+};
+
+struct Trace {
+  std::string prompt;           // one placeholder token for each image
+  std::vector<int> prompt_ids;  // likewise
+  std::vector<Look> looks;
+  Usage usage;
+  std::vector<StageTime> times;  // "first_token" counts from the question to the first token
+  int64_t weights_bytes = 0;
+  int64_t kv_bytes = 0;    // keys and values of the language model
+  int64_t peak_bytes = 0;  // the most memory this process ever held
+};
+
+struct Answer {
+  std::string text;
+  std::vector<AnswerToken> tokens;
+  std::string finish;  // "end" of the model's answer, a "stop" string, "length", or "cancelled"
+  Trace trace;
+};
+
+}  // namespace fovea

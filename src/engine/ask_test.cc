@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+// Options, limits and errors of asking.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <limits>
+
+#include "engine/ask_fixture.h"
+
+namespace fovea {
+namespace {
+
+using test::ask_path;
+using test::expect_same_answer;
+using test::ids_of;
+using test::load_engine;
+
+class AskTest : public testing::Test {
+ protected:
+  Result<Answer> ask(const AskOptions& options, const std::string& question = "What is this?",
+                     const OnText& on_text = nullptr) {
+    return engine_.ask({ask_path("wide.png")}, question, options, on_text);
+  }
+  void expect_refused(const AskOptions& options, const std::string& must_say,
+                      const std::string& question = "What is this?") {
+    const auto answer = ask(options, question);
+    ASSERT_FALSE(answer) << must_say;
+    EXPECT_EQ(answer.error().kind, Error::Kind::kBadInput);
+    EXPECT_NE(answer.error().message.find(must_say), std::string::npos) << answer.error().message;
+  }
+
+  Engine engine_ = load_engine();
+};
+
+TEST_F(AskTest, TheTextStreamsInPiecesThatMakeTheAnswer) {
+  AskOptions options;
+  options.max_tokens = 40;
+  options.ignore_end = true;
+  std::string streamed;
+  int pieces = 0;
+  const auto answer = ask(options, "What is this?", [&](std::string_view piece) {
+    pieces += piece.empty() ? 0 : 1;
+    streamed += piece;
+    return true;
+  });
+  ASSERT_TRUE(answer) << answer.error().message;
+  EXPECT_EQ(streamed, answer->text);
+  EXPECT_GT(pieces, 5);
+  EXPECT_EQ(answer->tokens.size(), 40u);
+  EXPECT_EQ(answer->finish, "length");
+}
+
+TEST_F(AskTest, AStopStringEndsTheAnswerBeforeIt) {
+  AskOptions options;
+  options.max_tokens = 40;
+  options.ignore_end = true;
+  const Answer whole = *ask(options);
+  ASSERT_GT(whole.text.size(), 12u);
+  const std::string stop = whole.text.substr(whole.text.size() / 2, 3);
+  options.stop = {"never said", stop};
+  std::string streamed;
+  const auto cut = ask(options, "What is this?", [&](std::string_view piece) {
+    streamed += piece;
+    return true;
+  });
+  ASSERT_TRUE(cut) << cut.error().message;
+  EXPECT_EQ(cut->finish, "stop");
+  EXPECT_EQ(cut->text, whole.text.substr(0, whole.text.find(stop)));
+  EXPECT_EQ(streamed, cut->text);
+  EXPECT_LT(cut->tokens.size(), whole.tokens.size());
+}
+
+TEST_F(AskTest, TheModelsOwnEndEndsTheAnswer) {
+  AskOptions options;
+  options.max_tokens = 2000;
+  options.temperature = 3;  // so that the end comes up among 720 tokens before long
+  const auto answer = ask(options);
+  ASSERT_TRUE(answer) << answer.error().message;
+  EXPECT_EQ(answer->finish, "end");
+  EXPECT_TRUE(answer->tokens.back().id == 702 || answer->tokens.back().id == 700);
+  EXPECT_EQ(answer->text.find("<|im_end|>"), std::string::npos);
+}
+
+TEST_F(AskTest, ASeedDecidesWhatIsDrawn) {
+  AskOptions options;
+  options.max_tokens = 24;
+  options.ignore_end = true;
+  options.temperature = 1;
+  options.seed = 1;
+  const Answer one = *ask(options);
+  expect_same_answer(*ask(options), one, 0.0);
+  options.seed = 2;
+  EXPECT_NE(ids_of(*ask(options)), ids_of(one));
+  options.top_k = 1;
+  const Answer greedy = *ask(options);
+  options.temperature = 0;
+  options.top_k = 0;
+  EXPECT_EQ(ids_of(*ask(options)), ids_of(greedy)) << "the best of one is the best of all";
+}
+
+TEST_F(AskTest, LikelyTokensAreInOrderAndHoldTheChosenOne) {
+  AskOptions options;
+  options.max_tokens = 5;
+  options.likely_tokens = 720;
+  const Answer answer = *ask(options);
+  for (const AnswerToken& token : answer.tokens) {
+    ASSERT_EQ(token.likely.size(), 720u);
+    double sum = 0;
+    for (size_t i = 0; i < token.likely.size(); ++i) {
+      sum += std::exp(token.likely[i].logprob);
+      EXPECT_LE(token.likely[i].logprob, i > 0 ? token.likely[i - 1].logprob : 0);
+    }
+    EXPECT_NEAR(sum, 1, 1e-5);
+    EXPECT_EQ(token.likely[0].id, token.id);
+    EXPECT_EQ(token.likely[0].logprob, token.logprob);
+  }
+}
+
+TEST_F(AskTest, TheTraceHoldsWhatTheAnswerRestsOn) {
+  AskOptions options;
+  options.budget_tokens = 10;
+  options.max_tokens = 3;
+  options.attention = true;
+  options.draw = true;
+  const Answer answer = *ask(options);
+  const Trace& trace = answer.trace;
+  ASSERT_EQ(trace.looks.size(), 1u);
+  const Look& look = trace.looks[0];
+  EXPECT_EQ(look.image, (Size{224, 96}));
+  EXPECT_EQ(look.plan.maker, "glance+look");
+  EXPECT_LE(look.plan.tokens(), 10);
+  EXPECT_EQ(look.tokens_full, 21);
+  EXPECT_GT(look.picture.size.width_px, 0);
+  EXPECT_EQ(look.relevance.grid, (Grid{3, 7}));
+  ASSERT_EQ(look.attention.size(), look.plan.cells.size());
+  double sum = 0;
+  for (const float mass : look.attention) sum += mass;
+  EXPECT_GT(sum, 0);
+  EXPECT_LT(sum, 1);
+  EXPECT_EQ(trace.usage.image_tokens, look.plan.tokens());
+  EXPECT_EQ(trace.usage.patches, 4 * look.plan.tokens());
+  EXPECT_EQ(trace.usage.image_tokens_full, 21);
+  EXPECT_GT(trace.kv_bytes, 0);
+  EXPECT_GT(trace.peak_bytes, trace.weights_bytes);
+  for (const std::string stage : {"tower", "prefill", "first_token", "generate", "plan"})
+    EXPECT_TRUE(std::any_of(trace.times.begin(), trace.times.end(), [&](const StageTime& time) {
+      return time.stage == stage;
+    })) << stage;
+}
+
+TEST_F(AskTest, APromptLongerThanTheContextSaysBothLengths) {
+  std::string question;
+  for (int i = 0; i < 1500; ++i) question += "why ";
+  AskOptions options;
+  const auto answer = ask(options, question);
+  ASSERT_FALSE(answer);
+  EXPECT_NE(answer.error().message.find("context is 2,048"), std::string::npos)
+      << answer.error().message;
+  EXPECT_NE(answer.error().message.find("tokens ("), std::string::npos) << answer.error().message;
+}
+
+TEST_F(AskTest, AnAnswerEndsWhereTheContextDoes) {
+  AskOptions options;
+  options.max_tokens = 1 << 30;
+  options.ignore_end = true;
+  const Answer answer = *ask(options);
+  EXPECT_EQ(answer.finish, "length");
+  EXPECT_EQ(answer.trace.usage.text_tokens + answer.trace.usage.image_tokens +
+                static_cast<int64_t>(answer.tokens.size()),
+            2048);
+}
+
+TEST_F(AskTest, BadOptionsAreRefused) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  expect_refused({.plan = "spiral"}, "spiral");
+  expect_refused({.budget_tokens = 0}, "budget");
+  expect_refused({.fixations = {{{500, 10}}}}, "500");
+  expect_refused({.max_tokens = 0}, "max_tokens 0");
+  expect_refused({.temperature = -1}, "temperature");
+  expect_refused({.temperature = nan}, "temperature");
+  expect_refused({.top_k = -3}, "-3");
+  expect_refused({.top_p = 1.5}, "1.5");
+  expect_refused({.min_p = -0.5}, "-0.5");
+  expect_refused({.repetition_penalty = 0}, "repetition");
+  expect_refused({.stop = {"a", ""}}, "stop");
+  expect_refused({}, "<|image_pad|>", "what is <|image_pad|> here?");
+  const auto plan = [](std::vector<Cell> cells) {
+    AskOptions options;
+    options.plans.resize(1);
+    options.plans[0].cells = std::move(cells);
+    return options;
+  };
+  expect_refused(plan({{0, 0, 0}, {0, 1, 1}, {0, 0, 0}}), "[0,0,0] twice");
+  expect_refused(plan({{0, 3, 0}}), "[0,3,0]");
+  expect_refused(plan({{-1, 0, 0}}), "[-1,0,0]");
+  expect_refused(plan({{99, 0, 0}}), "[99,0,0]");
+}
+
+TEST_F(AskTest, BadTurnsAreRefused) {
+  Session session = engine_.session();
+  ASSERT_TRUE(session.add(ask_path("tall.png")));
+  const auto refused = [&](const std::vector<Turn>& turns, const std::string& must_say) {
+    const auto answer = session.ask(turns);
+    ASSERT_FALSE(answer);
+    EXPECT_NE(answer.error().message.find(must_say), std::string::npos) << answer.error().message;
+  };
+  refused({}, "end with a turn of the user");
+  refused({{"assistant", {{-1, "Hi"}}}}, "end with a turn of the user");
+  refused({{"robot", {{-1, "Hi"}}}, {"user", {{-1, "Hi"}}}}, "robot");
+  refused({{"user", {{1, ""}}}}, "image 1");
+  EXPECT_FALSE(session.add(ask_path("missing.png")));
+  EXPECT_TRUE(session.ask("Still there?", {.max_tokens = 1}));
+}
+
+TEST(EngineLoad, FormatsAnswerMuchTheSame) {
+  AskOptions options;
+  options.max_tokens = 1;
+  options.likely_tokens = 720;
+  const auto chances = [&](const std::string& weights) {
+    const Engine engine = load_engine({.weights = weights});
+    EXPECT_EQ(engine.info().weights, weights);
+    const Answer answer = *engine.ask({ask_path("wide.png")}, "What is this?", options);
+    std::vector<double> by_id(720);
+    for (const LikelyToken& token : answer.tokens[0].likely)
+      by_id[static_cast<size_t>(token.id)] = std::exp(token.logprob);
+    return by_id;
+  };
+  const auto f32 = chances("f32");
+  for (const std::string weights : {"bf16", "int8"}) {
+    double apart = 0;
+    const auto other = chances(weights);
+    for (size_t i = 0; i < f32.size(); ++i) apart += std::abs(f32[i] - other[i]) / 2;
+    // Weights of this small model are rounded by up to 1/256, or quantised to 1/127 of the largest
+    // of a block; the total variation between the two next-token distributions stays small.
+    EXPECT_LT(apart, weights == "bf16" ? 0.03 : 0.15) << weights;
+  }
+}
+
+TEST(EngineLoad, AFileThatChangesUnderAModelThatUsesItIsAnError) {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::temp_directory_path() / ("fovea_ask_" + std::to_string(getpid()));
+  fs::remove_all(folder);
+  fs::copy(ask_path(), folder);
+  fs::permissions(folder / "model.safetensors", fs::perms::owner_all);
+  const auto mapped = Engine::load(folder.string());
+  const auto copied = Engine::load(folder.string(), {.weights = "int8"});
+  ASSERT_TRUE(mapped && copied);
+  fs::resize_file(folder / "model.safetensors", 20'000);
+  const auto answer = mapped->ask({ask_path("wide.png")}, "What?", {.max_tokens = 2});
+  ASSERT_FALSE(answer);
+  EXPECT_NE(answer.error().message.find("20,000 now"), std::string::npos) << answer.error().message;
+  EXPECT_TRUE(copied->ask({ask_path("wide.png")}, "What?", {.max_tokens = 2}));
+  fs::remove_all(folder);
+}
+
+TEST(EngineLoad, BadFoldersAndFormatsAreRefused) {
+  const auto refused = [](const std::string& folder, const LoadOptions& options,
+                          const std::string& must_say) {
+    const auto engine = Engine::load(folder, options);
+    ASSERT_FALSE(engine) << folder;
+    EXPECT_NE(engine.error().message.find(must_say), std::string::npos) << engine.error().message;
+  };
+  refused("no-such-folder", {}, "no-such-folder");
+  refused(ask_path("wide.png"), {}, "wide.png");
+  refused(FOVEA_SOURCE_DIR "/tests", {}, "config.json");
+  refused(ask_path(), {.weights = "int4"}, "int4");
+  refused(FOVEA_SOURCE_DIR "/tests/fixtures/checkpoint/tied_f32", {}, "tokenizer.json");
+}
+
+}  // namespace
+}  // namespace fovea

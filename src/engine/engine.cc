@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// Engine: a model folder -> a model in memory.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <future>
+#include <optional>
+#include <utility>
+
+#include "base/text.h"
+#include "engine/model.h"
+#include "engine/session.h"
+#include "weights/loader.h"
+#include "weights/memory_need.h"
+#include "weights/model_tensors.h"
+#include "weights/tensor_source.h"
+
+namespace fovea {
+namespace {
+
+Result<std::optional<WeightFormat>> format_of(const std::string& name) {
+  if (name.empty()) return std::optional<WeightFormat>();
+  for (const WeightFormat format : {WeightFormat::kF32, WeightFormat::kBf16, WeightFormat::kInt8})
+    if (name == weight_format_name(format)) return std::optional(format);
+  return bad_input(fmt::format("weights {}: use f32, bf16 or int8", in_quotes(name)));
+}
+
+Result<Words> load_words(const std::string& folder, const ModelConfig& config) {
+  auto tokenizer = Tokenizer::load(folder);
+  if (!tokenizer) return tokenizer.error();
+  if (auto belongs = check_tokenizer(*tokenizer, config); !belongs)
+    return bad_input(fmt::format("{}: {}", folder, belongs.error().message));
+  auto chat = ChatFormat::load(folder);
+  if (!chat) return chat.error();
+  return Words{std::move(*tokenizer), std::move(*chat)};
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const Model>> load_model(const std::string& folder,
+                                                const LoadOptions& options) {
+  const auto format = format_of(options.weights);
+  if (!format) return format.error();
+  auto checkpoint = Checkpoint::open(folder);
+  if (!checkpoint) return checkpoint.error();
+  ModelConfig config = checkpoint->config();
+  // What the files hold decides, as settings may say otherwise.
+  config.tie_word_embeddings = checkpoint->head_is_tied();
+  const WeightFormat kept = format->value_or(stored_format(*checkpoint));
+  if (auto fits = check_memory(memory_need(config, kept, 0, 4), available_memory_bytes()); !fits)
+    return fits.error();
+
+  if (!std::filesystem::exists(std::filesystem::path(folder) / "tokenizer.json"))
+    return bad_input(fmt::format("{} has no tokenizer.json", folder));
+  auto words = std::async(std::launch::async, load_words, folder, config).share();
+  auto threads = std::make_unique<Threads>(options.threads > 0 ? options.threads : usable_cores());
+  Loader loader(*threads, *checkpoint, options.on_progress);
+  auto tower = Tower::build(config.vision, vision_source(*checkpoint, loader, *format));
+  if (!tower) return tower.error();
+  auto decoder = Decoder::build(config, text_source(*checkpoint, loader, *format));
+  if (!decoder) return decoder.error();
+  auto model = std::make_shared<Model>(std::move(threads), std::move(*checkpoint), kept,
+                                       std::move(*tower), std::move(*decoder));
+  model->in_place = !loader.in_place().empty();
+  model->words = std::move(words);
+  model->checked =
+      std::async(std::launch::async, [owner = model.get(), tensors = loader.check_later()] {
+        return check_values(owner->checkpoint, tensors, owner->stop);
+      }).share();
+  return std::shared_ptr<const Model>(std::move(model));
+}
+
+Model::~Model() {
+  stop = true;
+  checked.wait();
+}
+
+Status Model::sound() const {
+  if (const Status& status = checked.get(); !status) return status;
+  return in_place ? checkpoint.intact() : Status(Done{});
+}
+
+Result<Engine> Engine::load(const std::string& folder, const LoadOptions& options) {
+  auto model = load_model(folder, options);
+  if (!model) return model.error();
+  return Engine(std::move(*model));
+}
+
+ModelInfo Engine::info() const {
+  return {.weights = std::string(weight_format_name(model_->format)),
+          .parameters = parameter_count(model_->config()),
+          .weights_bytes = model_->weights_bytes(),
+          .context_tokens = model_->config().text.max_positions};
+}
+
+Session Engine::session() const { return session_of(model_); }
+
+Result<Answer> Engine::ask(const std::vector<std::string>& images, const std::string& question,
+                           const AskOptions& options, const OnText& on_text) const {
+  Session asked = session();
+  for (const std::string& image : images)
+    if (auto added = asked.add(image); !added) return added.error();
+  return asked.ask(question, options, on_text);
+}
+
+}  // namespace fovea

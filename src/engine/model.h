@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// A loaded model: what sessions share and never change.
+#pragma once
+
+#include <atomic>
+#include <future>
+#include <memory>
+#include <string>
+
+#include "base/threads.h"
+#include "fovea/fovea.h"
+#include "language/chat.h"
+#include "language/decoder.h"
+#include "language/tokenizer.h"
+#include "ops/matrix.h"
+#include "vision/vision.h"
+#include "weights/checkpoint.h"
+
+namespace fovea {
+
+// What text is read and written with.
+struct Words {
+  Tokenizer tokenizer;
+  ChatFormat chat;
+};
+
+struct Model {
+  std::unique_ptr<Threads> threads;
+  Checkpoint checkpoint;  // weights that are used in place lie in its files
+  WeightFormat format = WeightFormat::kF32;
+  Tower tower;
+  Decoder decoder;
+  bool in_place = false;  // some weights are used where they lie in the files
+
+  // Work that goes on after loading, while the tower has its own: reading the vocabulary, and
+  // looking at weights that were not looked at yet. Pictures need neither; no answer leaves before
+  // both are done.
+  std::shared_future<Result<Words>> words;
+  std::shared_future<Status> checked;
+  std::atomic<bool> stop = false;
+
+  Model(std::unique_ptr<Threads> its_threads, Checkpoint its_checkpoint, WeightFormat its_format,
+        Tower its_tower, Decoder its_decoder)
+      : threads(std::move(its_threads)),
+        checkpoint(std::move(its_checkpoint)),
+        format(its_format),
+        tower(std::move(its_tower)),
+        decoder(std::move(its_decoder)) {}
+  ~Model();
+  Model(const Model&) = delete;
+  Model& operator=(const Model&) = delete;
+
+  const ModelConfig& config() const { return checkpoint.config(); }
+  int64_t weights_bytes() const {
+    return static_cast<int64_t>(tower.bytes()) + static_cast<int64_t>(decoder.bytes());
+  }
+  // Whether the weights are what they should be: finite, and their files unchanged.
+  Status sound() const;
+};
+
+// What Engine::load does.
+Result<std::shared_ptr<const Model>> load_model(const std::string& folder,
+                                                const LoadOptions& options);
+
+Session session_of(std::shared_ptr<const Model> model);
+
+}  // namespace fovea

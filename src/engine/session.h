@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a session holds between questions.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "engine/model.h"
+#include "engine/prompt.h"
+#include "engine/view.h"
+#include "fovea/fovea.h"
+#include "language/decoder.h"
+
+namespace fovea {
+
+struct SessionState {
+  explicit SessionState(std::shared_ptr<const Model> shared) : model(std::move(shared)) {}
+
+  std::shared_ptr<const Model> model;
+  std::vector<View> views;
+  DecoderMemory memory;
+  std::vector<TokenKey> kept;  // whose keys and values are in `memory`
+};
+
+}  // namespace fovea

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// int8 with the instructions that sum four products of bytes at once (AVX-512 VNNI, AVX-VNNI),
+// which Highway does not offer. A tile is a panel of 16 outputs by up to `tall` rows of x; each
+// step takes 4 columns: 64 bytes of weights, and 4 bytes of each row of x, the same for all lanes.
+#include "ops/matmul_int8_cpu.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#if !defined(__clang__)
+// GCC 12 warns of the values that its own header leaves undefined on purpose (its bug 105593).
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+
+// A function cannot be inlined into one with fewer features, so that all have the same.
+#define FOVEA_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma")))
+#define FOVEA_AVX2 __attribute__((target("avx2,avxvnni,fma")))
+#define FOVEA_INLINE inline __attribute__((always_inline))
+
+namespace fovea {
+namespace {
+
+// Where a tile reads and writes.
+struct Tile {
+  const uint8_t* weights = nullptr;  // of a panel
+  const int8_t* x = nullptr;
+  const float* x_scales = nullptr;
+  const int32_t* starts = nullptr;
+  int64_t blocks = 0;
+  const Product* product = nullptr;
+  int64_t i = 0;  // first row
+  int64_t j = 0;  // first output
+  int64_t columns = 0;
+};
+
+template <int kM>
+FOVEA_AVX512 FOVEA_INLINE void store_avx512(const __m512* sums, const Tile& tile) {
+  const auto mask = static_cast<__mmask16>((1U << tile.columns) - 1);
+  const Product& product = *tile.product;
+  const int64_t stride = output_stride(product);
+  FOVEA_UNROLL
+  for (int i = 0; i < kM; ++i) {
+    float* y = product.y + (tile.i + i) * stride + tile.j;
+    __m512 sum = sums[i];
+    if (product.bias != nullptr)
+      sum = _mm512_add_ps(sum, _mm512_maskz_loadu_ps(mask, product.bias + tile.j));
+    if (product.accumulate) sum = _mm512_add_ps(_mm512_maskz_loadu_ps(mask, y), sum);
+    _mm512_mask_storeu_ps(y, mask, sum);
+  }
+}
+
+template <int kM>
+FOVEA_AVX512 FOVEA_INLINE void tile_avx512(const Tile& tile) {
+  const uint8_t* weights = tile.weights;
+  const auto* w_scales = reinterpret_cast<const __m256i*>(weights + tile.blocks * 1024);
+  const int8_t* x = tile.x;
+  const float* x_scales = tile.x_scales;
+  const int32_t* starts = tile.starts;
+  __m512 sums[kM];
+  FOVEA_UNROLL
+  for (int i = 0; i < kM; ++i) sums[i] = _mm512_setzero_ps();
+  for (int64_t b = 0; b < tile.blocks; ++b) {
+    __m512i block[kM];
+    FOVEA_UNROLL
+    for (int i = 0; i < kM; ++i) block[i] = _mm512_set1_epi32(starts[i]);
+    FOVEA_UNROLL
+    for (int g = 0; g < 16; ++g) {
+      const __m512i weight = _mm512_load_si512(weights + g * 64);
+      FOVEA_UNROLL
+      for (int i = 0; i < kM; ++i) {
+        int32_t four;
+        __builtin_memcpy(&four, x + (g * kM + i) * 4, 4);
+        block[i] = _mm512_dpbusd_epi32(block[i], weight, _mm512_set1_epi32(four));
+      }
+    }
+    const __m512 w_scale = _mm512_castsi512_ps(
+        _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256(w_scales + b)), 16));
+    FOVEA_UNROLL
+    for (int i = 0; i < kM; ++i)
+      sums[i] =
+          _mm512_fmadd_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(block[i]), _mm512_set1_ps(x_scales[i])),
+                          w_scale, sums[i]);
+    weights += 1024;
+    x += 64 * kM;
+    x_scales += kM;
+    starts += kM;
+  }
+  store_avx512<kM>(sums, tile);
+}
+
+// 16 registers do not hold the sums of all blocks too: those stay in memory.
+template <int kM>
+FOVEA_AVX2 FOVEA_INLINE void tile_avx2(const Tile& tile) {
+  const uint8_t* weights = tile.weights;
+  const auto* w_scales = reinterpret_cast<const __m128i*>(weights + tile.blocks * 1024);
+  const int8_t* x = tile.x;
+  const float* x_scales = tile.x_scales;
+  const int32_t* starts = tile.starts;
+  alignas(32) float sums[kM][16] = {};
+  for (int64_t b = 0; b < tile.blocks; ++b) {
+    __m256i low[kM];
+    __m256i high[kM];
+    FOVEA_UNROLL
+    for (int i = 0; i < kM; ++i) low[i] = high[i] = _mm256_set1_epi32(starts[i]);
+    for (int g = 0; g < 16; ++g) {
+      const __m256i weight0 = _mm256_load_si256(reinterpret_cast<const __m256i*>(weights) + 2 * g);
+      const __m256i weight1 =
+          _mm256_load_si256(reinterpret_cast<const __m256i*>(weights) + 2 * g + 1);
+      FOVEA_UNROLL
+      for (int i = 0; i < kM; ++i) {
+        int32_t four;
+        __builtin_memcpy(&four, x + (g * kM + i) * 4, 4);
+        const __m256i value = _mm256_set1_epi32(four);
+        low[i] = _mm256_dpbusd_avx_epi32(low[i], weight0, value);
+        high[i] = _mm256_dpbusd_avx_epi32(high[i], weight1, value);
+      }
+    }
+    const __m256 scale0 = _mm256_castsi256_ps(
+        _mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(w_scales + 2 * b)), 16));
+    const __m256 scale1 = _mm256_castsi256_ps(
+        _mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(w_scales + 2 * b + 1)), 16));
+    FOVEA_UNROLL
+    for (int i = 0; i < kM; ++i) {
+      const __m256 x_scale = _mm256_set1_ps(x_scales[i]);
+      const __m256 sum0 = _mm256_mul_ps(_mm256_cvtepi32_ps(low[i]), x_scale);
+      const __m256 sum1 = _mm256_mul_ps(_mm256_cvtepi32_ps(high[i]), x_scale);
+      _mm256_store_ps(sums[i], _mm256_fmadd_ps(sum0, scale0, _mm256_load_ps(sums[i])));
+      _mm256_store_ps(sums[i] + 8, _mm256_fmadd_ps(sum1, scale1, _mm256_load_ps(sums[i] + 8)));
+    }
+    weights += 1024;
+    x += 64 * kM;
+    x_scales += kM;
+    starts += kM;
+  }
+  for (int i = 0; i < kM; ++i)
+    store_outputs(sums[i], *tile.product, tile.i + i, tile.j, tile.columns);
+}
+
+template <int kM>
+FOVEA_AVX512 void rows_avx512(int64_t rows, const Tile& tile) {
+  if (rows == kM) return tile_avx512<kM>(tile);
+  if constexpr (kM > 1) rows_avx512<kM - 1>(rows, tile);
+}
+
+template <int kM>
+FOVEA_AVX2 void rows_avx2(int64_t rows, const Tile& tile) {
+  if (rows == kM) return tile_avx2<kM>(tile);
+  if constexpr (kM > 1) rows_avx2<kM - 1>(rows, tile);
+}
+
+// A panel of x meets all panels of the piece while it is in the nearest cache.
+template <class Run>
+void for_each_tile(const QuantisedInput& x, const Piece& piece, const Run& run) {
+  const Int8Layout layout(piece.product->weights->rows(), piece.product->weights->cols());
+  const auto* weights = static_cast<const uint8_t*>(piece.product->weights->values());
+  const Panels panels(x.m, x.tall);
+  for (int64_t p = 0; p < panels.count; ++p) {
+    const int64_t i = panels.begin(p);
+    for (int64_t j = piece.begin; j < piece.end; j += Int8Layout::kPanel) {
+      run(panels.rows(p),
+          Tile{weights + j / Int8Layout::kPanel * layout.panel_bytes,
+               static_cast<const int8_t*>(x.values) + i * x.blocks * 64, x.scales + i * x.blocks,
+               x.starts + i * x.blocks, x.blocks, piece.product, x.first_row + i, j,
+               std::min<int64_t>(16, piece.end - j)});
+    }
+  }
+}
+
+}  // namespace
+
+void int8_piece_avx512_vnni(const QuantisedInput& x, const Piece& piece) {
+  for_each_tile(x, piece, rows_avx512<kAvx512VnniTall>);
+}
+
+void int8_piece_avx_vnni(const QuantisedInput& x, const Piece& piece) {
+  for_each_tile(x, piece, rows_avx2<kAvxVnniTall>);
+}
+
+}  // namespace fovea
+
+#else
+
+namespace fovea {
+
+void int8_piece_avx512_vnni(const QuantisedInput&, const Piece&) {}
+void int8_piece_avx_vnni(const QuantisedInput&, const Piece&) {}
+
+}  // namespace fovea
+#endif

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ops/matrix_cpu.cc"
+#include "ops/matrix_cpu.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "ops/int8_layout.h"
+
+#include <hwy/cache_control.h>
+#include <hwy/foreach_target.h>  // NOLINT: must come before highway.h
+#include <hwy/highway.h>
+
+#include "ops/transpose_inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace fovea {
+namespace HWY_NAMESPACE {
+
+using DI = hn::ScalableTag<int32_t>;
+
+constexpr int64_t kBlock = Int8Layout::kBlock;
+constexpr int64_t kPanel = Int8Layout::kPanel;
+constexpr int64_t kGroups = Int8Layout::kGroups;
+// Rows lie pages apart, where the machine does not fetch ahead by itself.
+constexpr int64_t kAhead = 6 * kBlock;
+
+// A vector of f32 from the source's type.
+HWY_INLINE VF load_f32(const float* from) { return hn::LoadU(DF(), from); }
+HWY_INLINE VF load_f32(const hwy::bfloat16_t* from) {
+  const hn::Rebind<hwy::bfloat16_t, DF> d;
+  return hn::PromoteTo(DF(), hn::LoadU(d, from));
+}
+HWY_INLINE VF load_f32(const hwy::float16_t* from) {
+  const hn::Rebind<hwy::float16_t, DF> d;
+  return hn::PromoteTo(DF(), hn::LoadU(d, from));
+}
+
+// Calls body(pointer to whole vectors of values, place, how many count) up to `count`.
+template <class T, class Body>
+HWY_INLINE void for_vectors(const T* from, int64_t count, const Body& body) {
+  int64_t c = 0;
+  for (; c + kLanes <= count; c += kLanes) body(from + c, c, kLanes);
+  if (c == count) return;
+  T rest[kLanes] = {};
+  std::memcpy(static_cast<void*>(rest), from + c, static_cast<size_t>(count - c) * sizeof(T));
+  body(rest, c, count - c);
+}
+
+template <class T>
+void to_f32(const T* from, int64_t count, float* out) {
+  for_vectors(from, count, [&](const T* values, int64_t c, int64_t valid) HWY_ATTR {
+    if (valid == kLanes) return hn::StoreU(load_f32(values), DF(), out + c);
+    HWY_ALIGN float rest[kLanes];
+    hn::Store(load_f32(values), DF(), rest);
+    std::memcpy(out + c, rest, static_cast<size_t>(valid) * sizeof(float));
+  });
+}
+
+template <class T>
+void to_bf16(const T* from, int64_t count, uint16_t* out) {
+  const D32 d;
+  for_vectors(from, count, [&](const T* values, int64_t c, int64_t valid) HWY_ATTR {
+    const auto bits = hn::BitCast(d, load_f32(values));
+    const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(d, 1));
+    const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(d, 0x7FFF)));
+    HWY_ALIGN uint32_t wide[kLanes];
+    hn::Store(hn::ShiftRight<16>(rounded), d, wide);
+    for (int64_t i = 0; i < valid; ++i) out[c + i] = static_cast<uint16_t>(wide[i]);
+  });
+}
+
+// The largest size in a block, as f32.
+HWY_INLINE float largest(const float* values) {
+  auto most = hn::Zero(DF());
+  for (int64_t c = 0; c < kBlock; c += kLanes) most = hn::Max(most, hn::Abs(load_f32(values + c)));
+  return hn::GetLane(hn::MaxOfLanes(DF(), most));
+}
+
+#if HWY_TARGET == HWY_SCALAR
+
+template <class T>
+float largest(const T* values) {
+  auto most = hn::Zero(DF());
+  for (int64_t c = 0; c < kBlock; ++c) most = hn::Max(most, hn::Abs(load_f32(values + c)));
+  return hn::GetLane(most);
+}
+
+// values[64] of a row as bytes, in order.
+template <class T>
+void quantise_block(const T* values, float inverse, uint8_t* out) {
+  for (int64_t c = 0; c < kBlock; ++c) {
+    const auto rounded = hn::NearestInt(hn::Mul(load_f32(values + c), hn::Set(DF(), inverse)));
+    out[c] = static_cast<uint8_t>(hn::GetLane(rounded) + Int8Layout::kZero);
+  }
+}
+constexpr int64_t group_at(int64_t place) { return place; }
+
+#else
+
+// One value of the source's type. That of bf16 takes no detour through memory, which would stall.
+HWY_INLINE float widen(uint16_t bits, const hwy::bfloat16_t* /*type*/) { return widen_bf16(bits); }
+HWY_INLINE float widen(uint16_t bits, const hwy::float16_t* /*type*/) {
+  hwy::float16_t all[kLanes] = {};
+  std::memcpy(static_cast<void*>(all), &bits, sizeof bits);
+  return hn::GetLane(load_f32(all));
+}
+
+// Sizes of 16-bit floats are ordered as their bits without the sign are.
+template <class T>
+HWY_INLINE float largest(const T* values) {
+  const hn::ScalableTag<int16_t> d;
+  const auto* bits = reinterpret_cast<const int16_t*>(values);
+  const auto size = hn::Set(d, 0x7FFF);
+  auto most = hn::Zero(d);
+  for (int64_t c = 0; c < kBlock; c += 2 * kLanes)
+    most = hn::Max(most, hn::And(hn::LoadU(d, bits + c), size));
+  HWY_ALIGN int16_t lanes[2 * kLanes];
+  hn::Store(most, d, lanes);
+  const hn::Full128<int16_t> d8;
+  auto few = hn::Load(d8, lanes);
+  for (int64_t l = 8; l < 2 * kLanes; l += 8) few = hn::Max(few, hn::Load(d8, lanes + l));
+  few = hn::Max(few, hn::Reverse(d8, few));
+  few = hn::Max(few, hn::ShiftRightBytes<4>(d8, few));
+  few = hn::Max(few, hn::ShiftRightBytes<2>(d8, few));
+  return widen(static_cast<uint16_t>(hn::GetLane(few)), values);
+}
+
+// values[64] of a row as bytes. Adding 1.5 * 2^23 rounds to a whole number, which then stands in
+// the low bits, as NearestInt does but without its care for values that no byte can hold. Two
+// vectors are narrowed at once, which leaves the groups of four in another order: place p holds
+// group_at(p).
+template <class T>
+HWY_INLINE void quantise_block(const T* HWY_RESTRICT values, float inverse,
+                               uint8_t* HWY_RESTRICT out) {
+  constexpr float kRound = 12582912;
+  constexpr int32_t kRoundBits = 0x4B400000;
+  const hn::Repartition<int16_t, DI> d16;
+  const hn::Rebind<uint8_t, decltype(d16)> d8;
+  const auto factor = hn::Set(DF(), inverse);
+  const auto round = hn::Set(DF(), kRound + Int8Layout::kZero);
+  const auto bits = hn::Set(DI(), kRoundBits);
+  FOVEA_UNROLL
+  for (int64_t c = 0; c < kBlock; c += 2 * kLanes) {
+    const auto first = hn::Add(hn::Mul(load_f32(values + c), factor), round);
+    const auto second = hn::Add(hn::Mul(load_f32(values + c + kLanes), factor), round);
+    const auto both = hn::ReorderDemote2To(d16, hn::Sub(hn::BitCast(DI(), first), bits),
+                                           hn::Sub(hn::BitCast(DI(), second), bits));
+    hn::StoreU(hn::DemoteTo(d8, both), d8, out + c);
+  }
+}
+
+constexpr int64_t group_at(int64_t place) {
+  constexpr int64_t kGroupsOfVector = kLanes / 4;
+  const int64_t pair = place / (2 * kGroupsOfVector) * (2 * kGroupsOfVector);
+  const int64_t in_pair = place - pair;
+  return pair + in_pair / 2 + (in_pair % 2) * kGroupsOfVector;
+}
+
+#endif
+
+// values[group_at(place)][row] = bytes[row][place], each a group of four bytes. Stores go past the
+// caches: nobody reads these values soon.
+HWY_INLINE void transpose_groups(const uint8_t* HWY_RESTRICT bytes, uint8_t* HWY_RESTRICT values) {
+#if HWY_TARGET == HWY_SCALAR
+  for (int64_t r = 0; r < kPanel; ++r)
+    for (int64_t g = 0; g < kGroups; ++g)
+      std::memcpy(values + (g * kPanel + r) * 4, bytes + r * kBlock + g * 4, 4);
+#else
+  const D32 d;
+  for (int64_t part = 0; part < kPanel; part += kLanes) {
+    const uint8_t* rows[kLanes];
+    for (int64_t r = 0; r < kLanes; ++r) rows[r] = bytes + (part + r) * kBlock;
+    for (int64_t place = 0; place < kGroups; place += 4) {
+      V32 v[4];
+      FOVEA_UNROLL
+      for (int q = 0; q < 4; ++q) v[q] = load_rows(rows + q, place * 4);
+      transpose_blocks(d, v[0], v[1], v[2], v[3]);
+      FOVEA_UNROLL
+      for (int q = 0; q < 4; ++q)
+        hn::Stream(v[q], d,
+                   reinterpret_cast<uint32_t*>(values + group_at(place + q) * kPanel * 4) + part);
+    }
+  }
+#endif
+}
+
+// The scales of 16 rows, rounded up to bf16 so that no value passes 127, and their inverses. Rows
+// are done together, since a row alone would wait for its divisions.
+HWY_INLINE void find_scales(const float* most, uint16_t* scales, float* inverses) {
+  const D32 d;
+  HWY_ALIGN uint32_t rounded[kPanel];
+  for (int64_t r = 0; r < kPanel; r += kLanes) {
+    const auto largest_value = hn::Load(DF(), most + r);
+    const auto exact = hn::Div(largest_value, hn::Set(DF(), 127.0F));
+    const auto up = hn::Add(hn::BitCast(d, exact), hn::Set(d, 0xFFFF));
+    const auto bits = hn::And(up, hn::Set(d, 0xFFFF0000U));
+    // What is smaller than any sensible weight is nothing, and its inverse would be infinite.
+    const auto any = hn::Gt(largest_value, hn::Set(DF(), 1e-30F));
+    const auto inverse = hn::Div(hn::Set(DF(), 1.0F), hn::BitCast(DF(), bits));
+    hn::Store(hn::IfThenElseZero(any, inverse), DF(), inverses + r);
+    hn::Store(hn::ShiftRight<16>(hn::BitCast(d, hn::IfThenElseZero(any, hn::BitCast(DF(), bits)))),
+              d, rounded + r);
+  }
+  for (int64_t r = 0; r < kPanel; ++r) scales[r] = static_cast<uint16_t>(rounded[r]);
+}
+
+// One block of a panel: 16 rows of 64 values.
+template <class T>
+HWY_INLINE void quantise_rows(const T* const* rows, uint8_t* values, uint16_t* scales) {
+  HWY_ALIGN uint8_t bytes[kPanel * kBlock];
+  HWY_ALIGN float most[kPanel];
+  HWY_ALIGN float inverses[kPanel];
+  for (int64_t r = 0; r < kPanel; ++r) {
+    hwy::Prefetch(rows[r] + kAhead);
+    hwy::Prefetch(rows[r] + kAhead + 64 / sizeof(T));
+    most[r] = largest(rows[r]);
+  }
+  find_scales(most, scales, inverses);
+  for (int64_t r = 0; r < kPanel; ++r) quantise_block(rows[r], inverses[r], bytes + r * kBlock);
+  transpose_groups(bytes, values);
+}
+
+template <class T>
+void quantise(const T* source, int64_t row, int64_t rows, int64_t cols, uint8_t* panel) {
+  const Int8Layout layout(rows, cols);
+  auto* scales = reinterpret_cast<uint16_t*>(panel + layout.scales_offset());
+  T padded[kPanel][kBlock];
+  for (int64_t b = 0; b < layout.blocks; ++b) {
+    const T* from[kPanel];
+    const int64_t count = std::min(kBlock, cols - b * kBlock);
+    for (int64_t r = 0; r < kPanel; ++r) {
+      from[r] = source + std::min(row + r, rows - 1) * cols + b * kBlock;
+      if (count == kBlock && row + r < rows) continue;
+      std::memset(static_cast<void*>(padded[r]), 0, sizeof padded[r]);
+      if (row + r < rows)
+        std::memcpy(static_cast<void*>(padded[r]), from[r], static_cast<size_t>(count) * sizeof(T));
+      from[r] = padded[r];
+    }
+    quantise_rows(from, panel + b * Int8Layout::kBlockBytes, scales + b * kPanel);
+  }
+}
+
+// Calls body with a pointer of the source's type.
+template <class Body>
+void with_values(const WeightSource& source, const Body& body) {
+  switch (source.type) {
+    case WeightSource::Type::kF32:
+      return body(static_cast<const float*>(source.values));
+    case WeightSource::Type::kF16:
+      return body(static_cast<const hwy::float16_t*>(source.values));
+    case WeightSource::Type::kBf16:
+      return body(static_cast<const hwy::bfloat16_t*>(source.values));
+  }
+}
+
+void all_to_f32(const WeightSource& source, int64_t begin, int64_t count, float* out) {
+  with_values(source, [&](const auto* values) { to_f32(values + begin, count, out); });
+}
+void all_to_bf16(const WeightSource& source, int64_t begin, int64_t count, uint16_t* out) {
+  with_values(source, [&](const auto* values) { to_bf16(values + begin, count, out); });
+}
+void all_to_int8(const WeightSource& source, int64_t row, int64_t rows, int64_t cols,
+                 uint8_t* panel) {
+  with_values(source, [&](const auto* values) { quantise(values, row, rows, cols, panel); });
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace fovea
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace fovea {
+
+HWY_EXPORT(all_to_f32);
+HWY_EXPORT(all_to_bf16);
+HWY_EXPORT(all_to_int8);
+
+void convert_to_f32(const WeightSource& source, int64_t begin, int64_t count, float* out) {
+  HWY_DYNAMIC_DISPATCH(all_to_f32)(source, begin, count, out);
+}
+void convert_to_bf16(const WeightSource& source, int64_t begin, int64_t count, uint16_t* out) {
+  HWY_DYNAMIC_DISPATCH(all_to_bf16)(source, begin, count, out);
+}
+void quantise_panel(const WeightSource& source, int64_t row, int64_t rows, int64_t cols,
+                    uint8_t* panel) {
+  HWY_DYNAMIC_DISPATCH(all_to_int8)(source, row, rows, cols, panel);
+}
+
+}  // namespace fovea
+#endif

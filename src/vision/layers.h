@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tower's weights, and the memory its layers work in.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/buffer.h"
+#include "base/threads.h"
+#include "ops/key_values.h"
+#include "ops/matrix.h"
+#include "vision/positions.h"
+#include "weights/config.h"
+
+namespace fovea {
+
+// y = x W^T + b
+struct TowerLinear {
+  Matrix weight;       // [out][in]
+  Buffer<float> bias;  // [out]
+
+  size_t bytes() const { return weight.bytes() + bias.size() * sizeof(float); }
+};
+
+// y = (x - mean) / sqrt(variance + eps) * w + b
+struct TowerNorm {
+  Buffer<float> weight;  // [size]
+  Buffer<float> bias;    // [size]
+
+  int64_t size() const { return static_cast<int64_t>(weight.size()); }
+  size_t bytes() const { return (weight.size() + bias.size()) * sizeof(float); }
+};
+
+struct TowerBlock {
+  TowerNorm norm1;
+  TowerLinear qkv;   // hidden -> queries, keys, values
+  TowerLinear proj;  // hidden -> hidden
+  TowerNorm norm2;
+  TowerLinear fc1;  // hidden -> intermediate
+  TowerLinear fc2;  // intermediate -> hidden
+
+  size_t bytes() const {
+    return norm1.bytes() + qkv.bytes() + proj.bytes() + norm2.bytes() + fc1.bytes() + fc2.bytes();
+  }
+};
+
+// The size of its norm tells the two kinds apart: the last merger norms each patch (hidden_size),
+// a deepstack merger the four patches of a cell together (merged_size).
+struct TowerMerger {
+  TowerNorm norm;
+  TowerLinear fc1;  // merged -> merged
+  TowerLinear fc2;  // merged -> out_hidden_size
+
+  size_t bytes() const { return norm.bytes() + fc1.bytes() + fc2.bytes(); }
+};
+
+// What encoding needs besides weights, keys and values. Only the hidden state and the queries are
+// held for all patches; the rest of a block is worked on in chunks of patches, so that the wide
+// rows inside it never exist all at once.
+struct TowerWork {
+  static constexpr int64_t kMaxChunk = 1024;
+
+  TowerWork(const VisionConfig& config, int64_t patch_count);
+
+  int64_t patches = 0;
+  int64_t chunk = 0;      // patches, whole cells
+  Buffer<float> hidden;   // [patches][hidden_size]
+  Buffer<float> queries;  // [patches][hidden_size]
+  Buffer<float> narrow;   // [chunk][hidden_size]
+  Buffer<float> wide;     // [chunk][the widest row of a block]
+};
+
+// What all blocks of one call share.
+struct BlockInput {
+  const VisionConfig& config;
+  const RotaryAngles& angles;
+  const float* key_bias = nullptr;  // [keys], or null
+};
+
+// work.hidden after the block; its keys and values are appended to kv.
+void run_block(Threads& threads, const TowerBlock& block, const BlockInput& input, KeyValues& kv,
+               TowerWork& work);
+
+// The token of each cell of work.hidden: out[cells][out_hidden_size].
+void run_merger(Threads& threads, const TowerMerger& merger, const VisionConfig& config,
+                TowerWork& work, float* out);
+
+}  // namespace fovea

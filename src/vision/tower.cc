@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "base/check.h"
+#include "patches/patches.h"
+#include "vision/vision.h"
+
+namespace fovea {
+namespace {
+
+// Asks a source for tensors; after the first error it asks for nothing more. Shapes were checked
+// when the checkpoint was opened.
+class Reader {
+ public:
+  explicit Reader(const TensorSource& source) : source_(source) {}
+
+  Matrix matrix(const std::string& name, int64_t rows, int64_t cols) {
+    Result<Matrix> matrix = error_ ? *error_ : source_.matrix(name);
+    if (!matrix) return fail(matrix.error()), Matrix();
+    FOVEA_CHECK(matrix->rows() == rows && matrix->cols() == cols);
+    return *std::move(matrix);
+  }
+  Buffer<float> values(const std::string& name, int64_t count) {
+    Result<Buffer<float>> values = error_ ? *error_ : source_.values(name);
+    if (!values) return fail(values.error()), Buffer<float>();
+    FOVEA_CHECK(static_cast<int64_t>(values->size()) == count);
+    return *std::move(values);
+  }
+  TowerLinear linear(const std::string& name, int64_t out, int64_t in) {
+    return {matrix(name + ".weight", out, in), values(name + ".bias", out)};
+  }
+  TowerNorm norm(const std::string& name, int64_t size) {
+    return {values(name + ".weight", size), values(name + ".bias", size)};
+  }
+  TowerBlock block(int index, const VisionConfig& config) {
+    const std::string name = "blocks." + std::to_string(index);
+    const int64_t hidden = config.hidden_size;
+    return {norm(name + ".norm1", hidden),
+            linear(name + ".attn.qkv", 3 * hidden, hidden),
+            linear(name + ".attn.proj", hidden, hidden),
+            norm(name + ".norm2", hidden),
+            linear(name + ".mlp.linear_fc1", config.intermediate_size, hidden),
+            linear(name + ".mlp.linear_fc2", hidden, config.intermediate_size)};
+  }
+  TowerMerger merger(const std::string& name, const VisionConfig& config, int64_t norm_size) {
+    const int64_t merged = config.merged_size();
+    return {norm(name + ".norm", norm_size), linear(name + ".linear_fc1", merged, merged),
+            linear(name + ".linear_fc2", config.out_hidden_size, merged)};
+  }
+
+  const std::optional<Error>& error() const { return error_; }
+
+ private:
+  void fail(const Error& error) {
+    if (!error_) error_ = error;
+  }
+
+  const TensorSource& source_;
+  std::optional<Error> error_;
+};
+
+}  // namespace
+
+Result<Tower> Tower::build(const VisionConfig& config, const TensorSource& source) {
+  Reader reader(source);
+  Tower tower;
+  tower.config_ = config;
+  tower.patch_embed_ = reader.linear("patch_embed.proj", config.hidden_size, kPatchValues);
+  tower.positions_ = reader.values("pos_embed.weight",
+                                   int64_t{config.num_position_embeddings} * config.hidden_size);
+  for (int i = 0; i < config.depth; ++i) tower.blocks_.push_back(reader.block(i, config));
+  tower.merger_ = reader.merger("merger", config, config.hidden_size);
+  // Mergers whose layer the tower does not have are never used.
+  for (const DeepstackTap& tap : config.deepstack_taps)
+    tower.deepstack_.push_back(reader.merger("deepstack_merger_list." + std::to_string(tap.merger),
+                                             config, config.merged_size()));
+  if (reader.error()) return *reader.error();
+  return tower;
+}
+
+size_t Tower::bytes() const {
+  size_t bytes = patch_embed_.bytes() + positions_.size() * sizeof(float) + merger_.bytes();
+  for (const TowerBlock& block : blocks_) bytes += block.bytes();
+  for (const TowerMerger& merger : deepstack_) bytes += merger.bytes();
+  return bytes;
+}
+
+size_t TowerMemory::bytes() const {
+  size_t bytes = levels.size() * sizeof(int);
+  for (const KeyValues& kv : blocks) bytes += kv.bytes();
+  return bytes;
+}
+
+void TowerMemory::truncate(int64_t patches) {
+  FOVEA_CHECK(patches >= 0 && patches <= this->patches());
+  for (KeyValues& kv : blocks) kv.truncate(patches);
+  levels.resize(static_cast<size_t>(patches));
+}
+
+}  // namespace fovea

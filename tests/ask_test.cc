@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+// fovea ask and fovea chat, on the real program with a small random checkpoint.
+#include <csignal>
+#include <nlohmann/json.hpp>
+
+#include "program.h"
+
+namespace fovea {
+namespace {
+
+using nlohmann::json;
+
+const std::string kFixtures = FOVEA_SOURCE_DIR "/tests/fixtures/ask/";
+const std::string kModel = kFixtures;
+const std::string kWide = kFixtures + "wide.png";
+const std::string kTall = kFixtures + "tall.png";
+
+json golden() { return json::parse(read_all(kFixtures + "golden.json")); }
+
+json ask_json(std::vector<std::string> arguments, const std::string& stdin_file = "/dev/null") {
+  arguments.insert(arguments.begin(), "ask");
+  arguments.insert(arguments.end(), {"--model", kModel, "--json"});
+  const Outcome run = run_fovea(arguments, stdin_file);
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_EQ(run.err, "");
+  return json::parse(run.out, nullptr, false);
+}
+
+void expect_refused(const std::vector<std::string>& arguments, const std::string& must_say) {
+  const Outcome run = run_fovea(arguments);
+  EXPECT_EQ(run.status, 2) << must_say << "\n" << run.err;
+  EXPECT_EQ(run.out, "") << must_say;
+  EXPECT_TRUE(run.err.starts_with("fovea: ")) << run.err;
+  EXPECT_EQ(std::count(run.err.begin(), run.err.end(), '\n'), 1) << run.err;
+  EXPECT_NE(run.err.find(must_say), std::string::npos) << must_say << "\n" << run.err;
+}
+
+TEST(Ask, JsonHoldsTheAnswerAndWhatItCost) {
+  const json answer = ask_json({kWide, "What is on the table?", "--plan", "uniform", "--max-tokens",
+                                "64", "--ignore-end", "--logprobs", "5"});
+  const json expected = golden()["one"];
+  EXPECT_EQ(answer["token_ids"], expected["tokens"]);
+  EXPECT_EQ(answer["finish"], "length");
+  ASSERT_EQ(answer["logprobs"].size(), 64u);
+  for (size_t step = 0; step < 64; ++step) {
+    const json& likely = answer["logprobs"][step]["top_logprobs"];
+    ASSERT_EQ(likely.size(), 5u);
+    for (size_t i = 0; i < 5; ++i) {
+      EXPECT_EQ(likely[i]["id"], expected["likely"][step][i]);
+      EXPECT_NEAR(likely[i]["logprob"], expected["logprobs"][step][i], 1e-4);
+    }
+  }
+  EXPECT_EQ(answer["usage"]["image_tokens"], 21);
+  EXPECT_EQ(answer["usage"]["image_tokens_full"], 21);
+  EXPECT_EQ(answer["usage"]["patches"], 84);
+  EXPECT_EQ(answer["usage"]["text_tokens"], expected["prompt_ids"].size() - 21);
+  EXPECT_EQ(answer["looks"].size(), 1u);
+  EXPECT_GT(answer["times_ms"]["first_token"], 0);
+  EXPECT_GT(answer["times_ms"]["load"], 0);
+  EXPECT_GT(answer["peak_bytes"], 1 << 20);
+}
+
+TEST(Ask, TextIsTheSameAsInJsonAndStatsGoToStderr) {
+  const json answer = ask_json({kWide, kTall, "What changed?", "--max-tokens", "20"});
+  EXPECT_EQ(answer["looks"].size(), 2u);
+  const Outcome run = run_fovea(
+      {"ask", kWide, kTall, "What changed?", "--max-tokens", "20", "-m", kModel, "--stats"});
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_EQ(run.out, answer["text"].get<std::string>() + "\n");
+  EXPECT_NE(run.err.find("first token"), std::string::npos) << run.err;
+}
+
+TEST(Ask, TheQuestionMayComeFromStdin) {
+  const auto folder = scratch();
+  std::ofstream(folder / "question.txt") << "What is this?\n";
+  const json expected = ask_json({kWide, "What is this?", "--max-tokens", "8"});
+  EXPECT_EQ(ask_json({kWide, "-", "--max-tokens", "8"}, folder / "question.txt")["token_ids"],
+            expected["token_ids"]);
+  EXPECT_EQ(ask_json({kWide, "--max-tokens", "8"}, folder / "question.txt")["token_ids"],
+            expected["token_ids"]);
+  EXPECT_EQ(ask_json({"-", "What is this?", "--max-tokens", "8"}, kWide)["token_ids"],
+            expected["token_ids"]);
+}
+
+TEST(Ask, TraceAndGazeAreWritten) {
+  const auto folder = scratch();
+  const json answer = ask_json({kWide, kTall, "Which?", "--trace", folder / "trace.json", "--gaze",
+                                folder / "gaze.png", "--max-tokens", "4", "--fixation", "2:30,140",
+                                "--fixation", "10,10", "--budget", "7"});
+  const json trace = json::parse(read_all(folder / "trace.json"));
+  EXPECT_EQ(trace["token_ids"], answer["token_ids"]);
+  EXPECT_EQ(trace["question"], "Which?");
+  EXPECT_NE(trace["prompt"].get<std::string>().find("<|image_pad|>"), std::string::npos);
+  ASSERT_EQ(trace["looks"].size(), 2u);
+  for (const json& look : trace["looks"]) {
+    EXPECT_EQ(look["attention"].size(), look["cells"].size());
+    EXPECT_LE(look["cells"].size(), 7u);
+    EXPECT_EQ(look["maps"]["relevance"].size(), look["canvas"][1].get<size_t>() / 32);
+    EXPECT_EQ(look["fixations"].size(), 1u);
+  }
+  EXPECT_TRUE(read_all(folder / "gaze.png").starts_with("\x89PNG"));
+  EXPECT_TRUE(read_all(folder / "gaze-2.png").starts_with("\x89PNG"));
+}
+
+TEST(Ask, APlanOfSeeIsTakenInAnyOrder) {
+  const auto folder = scratch();
+  const Outcome seen = run_fovea(
+      {"see", kWide, "--plan", "quadtree", "--budget", "9", "--json", folder / "plan.json"});
+  ASSERT_EQ(seen.status, 0) << seen.err;
+  json plan = json::parse(read_all(folder / "plan.json"));
+  // The program's own lower limit of pixels made another canvas of this small picture: choose cells
+  // that are on both.
+  plan["cells"] = json::parse("[[2,0,0],[0,0,0],[0,1,3],[1,0,1],[0,2,6],[2,0,1]]");
+  std::ofstream(folder / "plan.json") << plan;
+  const json first = ask_json({kWide, "Where?", "--plan", folder / "plan.json"});
+  std::reverse(plan["cells"].begin(), plan["cells"].end());
+  std::ofstream(folder / "plan.json") << plan;
+  const json second = ask_json({kWide, "Where?", "--plan", folder / "plan.json"});
+  EXPECT_EQ(first["usage"]["image_tokens"], 6);
+  EXPECT_EQ(first["token_ids"], second["token_ids"]);
+  EXPECT_EQ(first["logprobs"], second["logprobs"]) << "bit for bit";
+}
+
+TEST(Ask, BadUseIsRefusedInOneLine) {
+  expect_refused({"ask"}, "words");
+  expect_refused({"ask", kWide, "What?"}, "--model");
+  expect_refused({"ask", kWide, "", "-m", kModel}, "question is empty");
+  expect_refused({"ask", "-", "-", "-m", kModel}, "stdin");
+  expect_refused({"ask", kWide, "-m", kModel}, "question is empty");  // an empty stdin
+  expect_refused({"ask", "missing.jpg", "What?", "-m", kModel}, "missing.jpg");
+  expect_refused({"ask", kWide, "What?", "-m", "no-such-model"}, "no-such-model");
+  expect_refused({"ask", kWide, "What?", "-m", FOVEA_SOURCE_DIR}, "config.json");
+  expect_refused({"ask", kWide, "What?", "-m", kModel, "--weights", "int4"}, "int4");
+  expect_refused({"ask", kWide, "What?", "-m", kModel, "--plan", "spiral"}, "spiral");
+  expect_refused({"ask", kWide, "What?", "-m", kModel, "--plan", kWide}, "JSON");
+  expect_refused({"ask", kWide, "What?", "-m", kModel, "--fixation", "2:1,1"}, "2:1,1");
+  expect_refused({"ask", kWide, "What?", "-m", kModel, "--fixation", "900,1"}, "900");
+  expect_refused({"ask", kWide, "What?", "-m", kModel, "--logprobs", "3"}, "--json");
+  expect_refused({"ask", "What?", "-m", kModel, "--gaze", "gaze.png"}, "--gaze");
+  expect_refused({"ask", kWide, "What?", "-m", kModel, "--device", "cuda:9"}, "cuda:9");
+  for (const std::string flag : {"--budget", "--max-tokens", "--threads"})
+    for (const std::string value : {"-1", "0", "9223372036854775808", "nan", ""})
+      expect_refused({"ask", kWide, "What?", "-m", kModel, flag, value}, flag);
+  for (const std::string flag :
+       {"--temperature", "--top-p", "--min-p", "--repetition-penalty", "--top-k"})
+    for (const std::string value : {"-1", "1e999", "nan", "", "x"})
+      expect_refused({"ask", kWide, "What?", "-m", kModel, flag, value}, flag);
+  const auto folder = scratch();
+  expect_refused({"ask", kWide, "Why?", "-m", kModel, "--json", "--trace", folder}, folder);
+}
+
+TEST(Ask, ControlCEndsAnAnswerCleanly) {
+  const auto folder = scratch();
+  const std::string out = folder / "out.txt";
+  const pid_t child = fork();
+  if (child == 0) {
+    dup2(open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDOUT_FILENO);
+    execl(FOVEA_PROGRAM, "fovea", "ask", kWide.c_str(), "Why?", "-m", kModel.c_str(),
+          "--max-tokens", "100000", "--ignore-end", "--temperature", "1", "--trace",
+          (folder / "trace.json").c_str(), nullptr);
+    _exit(127);
+  }
+  while (read_all(out).empty()) usleep(1000);
+  kill(child, SIGINT);
+  int status = 0;
+  waitpid(child, &status, 0);
+  ASSERT_TRUE(WIFEXITED(status));
+  const json trace = json::parse(read_all(folder / "trace.json"));
+  // On a fast machine the context may have ended first.
+  EXPECT_EQ(WEXITSTATUS(status), trace["finish"] == "cancelled" ? 130 : 0);
+  EXPECT_EQ(read_all(out), trace["text"].get<std::string>() + "\n");
+}
+
+TEST(Chat, AnswersALineAtATimeAndKeepsTheConversation) {
+  const auto folder = scratch();
+  std::ofstream(folder / "lines.txt") << "What is this?\n/look 20,20\nAnd there?\n/look\n\n/new\n"
+                                         "What is this?\n/quit\nnever asked\n";
+  const Outcome run =
+      run_fovea({"chat", kWide, "-m", kModel, "--max-tokens", "8", "-q", "--stop", "\n"},
+                folder / "lines.txt");
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_EQ(run.err, "");
+  const json once = ask_json({kWide, "What is this?", "--max-tokens", "8", "--stop", "\n"});
+  const std::string answer = once["text"].get<std::string>() + "\n";
+  EXPECT_TRUE(run.out.starts_with(answer)) << run.out;
+  EXPECT_TRUE(run.out.ends_with(answer)) << "after /new the same again: " << run.out;
+  EXPECT_EQ(std::count(run.out.begin(), run.out.end(), '\n'), 3) << run.out;
+}
+
+TEST(Chat, AWrongLineIsNoEnd) {
+  const auto folder = scratch();
+  std::ofstream(folder / "lines.txt") << "/look 5000,1\nWhat?\n/look\n/nonsense\nWhat?\n";
+  const Outcome run =
+      run_fovea({"chat", kWide, "-m", kModel, "--max-tokens", "4"}, folder / "lines.txt");
+  EXPECT_EQ(run.status, 1) << "a question failed";
+  EXPECT_NE(run.err.find("5000"), std::string::npos) << run.err;
+  EXPECT_NE(run.err.find("/quit"), std::string::npos) << "help: " << run.err;
+  EXPECT_FALSE(run.out.empty()) << "the second question is answered";
+}
+
+}  // namespace
+}  // namespace fovea
