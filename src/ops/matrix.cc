@@ -62,11 +62,12 @@ void Matrix::row(int64_t index, float* out) const {
   }
   const Int8Layout layout(rows_, cols_);
   const auto* panel = static_cast<const uint8_t*>(values_) + index / kRowGroup * layout.panel_bytes;
-  const auto* scales = reinterpret_cast<const uint16_t*>(panel + layout.scales_offset());
+  const auto* scales = reinterpret_cast<const uint16_t*>(panel);
+  const uint8_t* values = panel + layout.values_offset;
   const int64_t r = index % kRowGroup;
   for (int64_t c = 0; c < cols_; ++c)
     out[c] = widen_bf16(scales[c / kBlock * kRowGroup + r]) *
-             static_cast<float>(panel[Int8Layout::value_offset(r, c)] - Int8Layout::kZero);
+             static_cast<float>(values[Int8Layout::value_offset(r, c)] - Int8Layout::kZero);
 }
 
 }  // namespace fovea

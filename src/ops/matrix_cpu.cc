@@ -196,7 +196,8 @@ HWY_INLINE void quantise_rows(const T* const* rows, uint8_t* values, uint16_t* s
 template <class T>
 void quantise(const T* source, int64_t row, int64_t rows, int64_t cols, uint8_t* panel) {
   const Int8Layout layout(rows, cols);
-  auto* scales = reinterpret_cast<uint16_t*>(panel + layout.scales_offset());
+  auto* scales = reinterpret_cast<uint16_t*>(panel);
+  uint8_t* values = panel + layout.values_offset;
   T padded[kPanel][kBlock];
   for (int64_t b = 0; b < layout.blocks; ++b) {
     const T* from[kPanel];
@@ -209,7 +210,7 @@ void quantise(const T* source, int64_t row, int64_t rows, int64_t cols, uint8_t*
         std::memcpy(static_cast<void*>(padded[r]), from[r], static_cast<size_t>(count) * sizeof(T));
       from[r] = padded[r];
     }
-    quantise_rows(from, panel + b * Int8Layout::kBlockBytes, scales + b * kPanel);
+    quantise_rows(from, values + b * Int8Layout::kBlockBytes, scales + b * kPanel);
   }
 }
 
