@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/matrix.h"
 
+#include <cstring>
+
 #include "base/check.h"
 #include "ops/int8_layout.h"
 #include "ops/matrix_cpu.h"
@@ -42,7 +44,14 @@ void Matrix::pack_rows(const WeightSource& source, int64_t begin, int64_t end) {
               (end % kRowGroup == 0 || end == rows_));
   const int64_t first = begin * cols_;
   const int64_t count = (end - begin) * cols_;
-  if (format_ == WeightFormat::kF32) {
+  const bool same = (format_ == WeightFormat::kF32 && source.type == WeightSource::Type::kF32) ||
+                    (format_ == WeightFormat::kBf16 && source.type == WeightSource::Type::kBf16);
+  const size_t value_bytes = format_ == WeightFormat::kF32 ? 4 : 2;
+  if (same) {
+    const size_t offset = static_cast<size_t>(first) * value_bytes;
+    std::memcpy(memory_.data() + offset, static_cast<const std::byte*>(source.values) + offset,
+                static_cast<size_t>(count) * value_bytes);
+  } else if (format_ == WeightFormat::kF32) {
     convert_to_f32(source, first, count, reinterpret_cast<float*>(memory_.data()) + first);
   } else if (format_ == WeightFormat::kBf16) {
     convert_to_bf16(source, first, count, reinterpret_cast<uint16_t*>(memory_.data()) + first);

@@ -8,6 +8,7 @@
 
 #include "ops/int8_layout.h"
 
+#include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>  // NOLINT: must come before highway.h
 #include <hwy/highway.h>
 
@@ -57,18 +58,32 @@ void to_f32(const T* from, int64_t count, float* out) {
 
 template <class T>
 void to_bf16(const T* from, int64_t count, uint16_t* out) {
+  const DI di;
   const D32 d;
+  const hn::Rebind<uint16_t, DI> d_narrow;
   for_vectors(from, count, [&](const T* values, int64_t c, int64_t valid) HWY_ATTR {
     const auto bits = hn::BitCast(d, load_f32(values));
     const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(d, 1));
     const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(d, 0x7FFF)));
-    HWY_ALIGN uint32_t wide[kLanes];
-    hn::Store(hn::ShiftRight<16>(rounded), d, wide);
-    for (int64_t i = 0; i < valid; ++i) out[c + i] = static_cast<uint16_t>(wide[i]);
+    const auto narrow = hn::DemoteTo(d_narrow, hn::BitCast(di, hn::ShiftRight<16>(rounded)));
+    if (valid == kLanes) return hn::StoreU(narrow, d_narrow, out + c);
+    HWY_ALIGN uint16_t rest[kLanes];
+    hn::StoreU(narrow, d_narrow, rest);
+    std::memcpy(out + c, rest, static_cast<size_t>(valid) * sizeof(uint16_t));
   });
 }
 
-// The largest size in a block, as f32.
+HWY_INLINE float as_float(float value) { return value; }
+HWY_INLINE float as_float(hwy::bfloat16_t value) { return hwy::F32FromBF16(value); }
+HWY_INLINE float as_float(hwy::float16_t value) {
+  // 2^112 moves the exponent from f16's place to f32's, subnormals included.
+  const uint32_t bits = static_cast<uint32_t>(value.bits & 0x7FFF) << 13;
+  float scaled = 0;
+  std::memcpy(&scaled, &bits, sizeof scaled);
+  return scaled * 0x1p112F;
+}
+
+// The largest size in a block.
 HWY_INLINE float largest(const float* values) {
   auto most = hn::Zero(DF());
   for (int64_t c = 0; c < kBlock; c += kLanes) most = hn::Max(most, hn::Abs(load_f32(values + c)));
@@ -78,10 +93,11 @@ HWY_INLINE float largest(const float* values) {
 #if HWY_TARGET == HWY_SCALAR
 
 template <class T>
-float largest(const T* values) {
-  auto most = hn::Zero(DF());
-  for (int64_t c = 0; c < kBlock; ++c) most = hn::Max(most, hn::Abs(load_f32(values + c)));
-  return hn::GetLane(most);
+T largest(const T* values) {
+  uint16_t most = 0;
+  for (int64_t c = 0; c < kBlock; ++c)
+    most = std::max(most, static_cast<uint16_t>(values[c].bits & 0x7FFF));
+  return T{most};
 }
 
 // values[64] of a row as bytes, in order.
@@ -96,29 +112,29 @@ constexpr int64_t group_at(int64_t place) { return place; }
 
 #else
 
+HWY_INLINE hn::Vec128<int16_t> fold(hn::Vec128<int16_t> v) { return v; }
+template <class V>
+HWY_INLINE hn::Vec128<int16_t> fold(V v) {
+  const hn::Half<hn::DFromV<V> > half;
+  return fold(hn::Max(hn::LowerHalf(half, v), hn::UpperHalf(half, v)));
+}
+
 // Sizes of 16-bit floats are ordered as their bits without the sign are.
 template <class T>
-HWY_INLINE float largest(const T* values) {
+HWY_INLINE T largest(const T* values) {
   const hn::ScalableTag<int16_t> d;
   const auto* bits = reinterpret_cast<const int16_t*>(values);
   const auto size = hn::Set(d, 0x7FFF);
   auto most = hn::Zero(d);
+  FOVEA_UNROLL
   for (int64_t c = 0; c < kBlock; c += 2 * kLanes)
     most = hn::Max(most, hn::And(hn::LoadU(d, bits + c), size));
-  HWY_ALIGN int16_t lanes[2 * kLanes];
-  hn::Store(most, d, lanes);
   const hn::Full128<int16_t> d8;
-  auto few = hn::Load(d8, lanes);
-  for (int64_t l = 8; l < 2 * kLanes; l += 8) few = hn::Max(few, hn::Load(d8, lanes + l));
-  few = hn::Max(few, hn::Reverse(d8, few));
+  auto few = fold(most);
+  few = hn::Max(few, hn::ShiftRightBytes<8>(d8, few));
   few = hn::Max(few, hn::ShiftRightBytes<4>(d8, few));
   few = hn::Max(few, hn::ShiftRightBytes<2>(d8, few));
-  T top;
-  const int16_t top_bits = hn::GetLane(few);
-  std::memcpy(static_cast<void*>(&top), &top_bits, sizeof top);
-  T all[kLanes] = {};
-  all[0] = top;
-  return hn::GetLane(load_f32(all));
+  return T{static_cast<uint16_t>(hn::GetLane(few))};
 }
 
 // values[64] of a row as bytes. Two vectors are narrowed at once, which leaves the groups of four
@@ -126,15 +142,19 @@ HWY_INLINE float largest(const T* values) {
 template <class T>
 HWY_INLINE void quantise_block(const T* HWY_RESTRICT values, float inverse,
                                uint8_t* HWY_RESTRICT out) {
+  const DI di;
   const hn::Repartition<int16_t, DI> d16;
   const hn::Rebind<uint8_t, decltype(d16)> d8;
   const auto factor = hn::Set(DF(), inverse);
-  const auto zero = hn::Set(d16, Int8Layout::kZero);
+  // Added to 1.5 * 2^23 a value is rounded to an integer, which the lowest bits then are.
+  const auto magic = hn::Set(DF(), 12582912.0F + Int8Layout::kZero);
+  const auto low_byte = hn::Set(di, 0xFF);
+  const auto round = [&](const T* from) HWY_ATTR {
+    return hn::And(hn::BitCast(di, hn::MulAdd(load_f32(from), factor, magic)), low_byte);
+  };
   FOVEA_UNROLL
   for (int64_t c = 0; c < kBlock; c += 2 * kLanes) {
-    const auto first = hn::NearestInt(hn::Mul(load_f32(values + c), factor));
-    const auto second = hn::NearestInt(hn::Mul(load_f32(values + c + kLanes), factor));
-    const auto both = hn::Add(hn::ReorderDemote2To(d16, first, second), zero);
+    const auto both = hn::ReorderDemote2To(d16, round(values + c), round(values + c + kLanes));
     hn::StoreU(hn::DemoteTo(d8, both), d8, out + c);
   }
 }
@@ -148,7 +168,8 @@ constexpr int64_t group_at(int64_t place) {
 
 #endif
 
-// values[group_at(place)][row] = bytes[row][place], each a group of four bytes.
+// values[group_at(place)][row] = bytes[row][place], each a group of four bytes. Stored past the
+// caches: a matrix is larger, and need not be read before it is written.
 HWY_INLINE void transpose_groups(const uint8_t* HWY_RESTRICT bytes, uint8_t* HWY_RESTRICT values) {
 #if HWY_TARGET == HWY_SCALAR
   for (int64_t r = 0; r < kPanel; ++r)
@@ -156,62 +177,71 @@ HWY_INLINE void transpose_groups(const uint8_t* HWY_RESTRICT bytes, uint8_t* HWY
       std::memcpy(values + (g * kPanel + r) * 4, bytes + r * kBlock + g * 4, 4);
 #else
   const D32 d;
-  for (int64_t part = 0; part < kPanel; part += kLanes) {
-    const uint8_t* rows[kLanes];
-    for (int64_t r = 0; r < kLanes; ++r) rows[r] = bytes + (part + r) * kBlock;
-    for (int64_t place = 0; place < kGroups; place += 4) {
+  const uint8_t* rows[kPanel];
+  for (int64_t r = 0; r < kPanel; ++r) rows[r] = bytes + r * kBlock;
+  for (int64_t place = 0; place < kGroups; place += 4) {
+    for (int64_t part = 0; part < kPanel; part += kLanes) {
       V32 v[4];
       FOVEA_UNROLL
-      for (int q = 0; q < 4; ++q) v[q] = load_rows(rows + q, place * 4);
+      for (int q = 0; q < 4; ++q) v[q] = load_rows(rows + part + q, place * 4);
       transpose_blocks(d, v[0], v[1], v[2], v[3]);
       FOVEA_UNROLL
       for (int q = 0; q < 4; ++q)
-        hn::StoreU(v[q], d,
+        hn::Stream(v[q], d,
                    reinterpret_cast<uint32_t*>(values + group_at(place + q) * kPanel * 4) + part);
     }
   }
 #endif
 }
 
-// One block of a panel: 16 rows of 64 values.
+// A block of a row: its scale, the largest size / 127 rounded up to bf16, and its values as bytes.
 template <class T>
-HWY_INLINE void quantise_rows(const T* const* rows, uint8_t* values, uint16_t* scales) {
-  HWY_ALIGN uint8_t bytes[kPanel * kBlock];
-  for (int64_t r = 0; r < kPanel; ++r) {
-    const float most = largest(rows[r]);
-    uint32_t bits = 0;
-    const float exact = most / 127.0F;
-    std::memcpy(&bits, &exact, 4);
-    bits = (bits + 0xFFFF) & 0xFFFF0000U;
-    float scale = 0;
-    std::memcpy(&scale, &bits, 4);
-    // What is smaller than any sensible weight is nothing, and its inverse would be infinite.
-    const bool any = most > 1e-30F;
-    scales[r] = any ? static_cast<uint16_t>(bits >> 16) : 0;
-    quantise_block(rows[r], any ? 1.0F / scale : 0.0F, bytes + r * kBlock);
-  }
-  transpose_groups(bytes, values);
+HWY_INLINE uint16_t quantise_row(const T* HWY_RESTRICT values, uint8_t* HWY_RESTRICT bytes) {
+  const float most = as_float(largest(values));
+  const float exact = most * (1.0F / 127.0F);
+  uint32_t bits = 0;
+  std::memcpy(&bits, &exact, sizeof bits);
+  bits = (bits + 0xFFFF) & 0xFFFF0000U;
+  float scale = 0;
+  std::memcpy(&scale, &bits, sizeof scale);
+  // What is smaller than any sensible weight is nothing, and its inverse would be infinite.
+  const bool any = most > 1e-30F;
+  quantise_block(values, any ? 1.0F / scale : 0.0F, bytes);
+  return any ? static_cast<uint16_t>(bits >> 16) : uint16_t{0};
 }
 
+// A few blocks of each row in turn, so that a row is read in longer runs: rows that are a power of
+// two long compete for the same few places of a cache. The next runs are asked for in advance.
 template <class T>
 void quantise(const T* source, int64_t row, int64_t rows, int64_t cols, uint8_t* panel) {
+  constexpr int64_t kRun = 4;
   const Int8Layout layout(rows, cols);
   auto* scales = reinterpret_cast<uint16_t*>(panel);
-  uint8_t* values = panel + layout.values_offset;
-  T padded[kPanel][kBlock];
-  for (int64_t b = 0; b < layout.blocks; ++b) {
-    const T* from[kPanel];
-    const int64_t count = std::min(kBlock, cols - b * kBlock);
+  HWY_ALIGN uint8_t bytes[kRun][kPanel * kBlock];
+  for (int64_t run = 0; run < layout.blocks; run += kRun) {
+    const int64_t count = std::min(kRun, layout.blocks - run);
     for (int64_t r = 0; r < kPanel; ++r) {
-      from[r] = source + std::min(row + r, rows - 1) * cols + b * kBlock;
-      if (count == kBlock && row + r < rows) continue;
-      std::memset(static_cast<void*>(padded[r]), 0, sizeof padded[r]);
-      if (row + r < rows)
-        std::memcpy(static_cast<void*>(padded[r]), from[r], static_cast<size_t>(count) * sizeof(T));
-      from[r] = padded[r];
+      for (int64_t b = 0; b < count; ++b) {
+        const int64_t c = (run + b) * kBlock;
+        const int64_t valid = row + r < rows ? std::min(kBlock, cols - c) : 0;
+        const T* from = source + (row + r) * cols + c;
+        T padded[kBlock];
+        if (valid < kBlock) {
+          std::memset(static_cast<void*>(padded), 0, sizeof padded);
+          if (valid > 0) std::memcpy(padded, from, static_cast<size_t>(valid) * sizeof(T));
+          from = padded;
+        }
+        const int64_t ahead = run + kRun < layout.blocks ? (row + r) * cols + c + kRun * kBlock
+                                                         : (row + kPanel + r) * cols + b * kBlock;
+        for (int64_t v = 0; v < kBlock; v += static_cast<int64_t>(64 / sizeof(T)))
+          __builtin_prefetch(source + ahead + v, 0, 2);
+        scales[(run + b) * kPanel + r] = quantise_row(from, bytes[b] + r * kBlock);
+      }
     }
-    quantise_rows(from, values + b * Int8Layout::kBlockBytes, scales + b * kPanel);
+    for (int64_t b = 0; b < count; ++b)
+      transpose_groups(bytes[b], panel + layout.values_offset + (run + b) * kBlock * kPanel);
   }
+  hwy::FlushStream();
 }
 
 // Calls body with a pointer of the source's type.
