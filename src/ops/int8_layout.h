@@ -10,12 +10,13 @@
 
 namespace fovea {
 
-// Panels of 16 rows, one after the other. A panel holds its values, block of 64 columns by block,
-// [blocks][16 groups of 4 columns][16 rows][4 columns], then its scales, [blocks][16 rows] as bf16.
-// So 64 bytes in a row are what one step of a kernel takes, and a panel is read from its beginning
-// to its end. A value is kept as quantised + 128, since the instructions that sum four products at
-// once take one unsigned and one signed factor: weight = scale * (value - 128). Rows and columns
-// that fill up a panel or a block are 128, which is 0.
+// Panels of 16 rows, one after the other. A panel holds its scales, [blocks][16 rows] as bf16, then
+// its values, block of 64 columns by block, [blocks][16 groups of 4 columns][16 rows][4 columns].
+// So 64 bytes in a row are what one step of a kernel takes, and a matrix is read from its beginning
+// to its end: scales behind the values would be read far ahead of what is fetched in advance. A
+// value is kept as quantised + 128, since the instructions that sum four products at once take one
+// unsigned and one signed factor: weight = scale * (value - 128). Rows and columns that fill up a
+// panel or a block are 128, which is 0.
 struct Int8Layout {
   static constexpr int64_t kPanel = Matrix::kRowGroup;
   static constexpr int64_t kBlock = Matrix::kBlock;
@@ -27,19 +28,20 @@ struct Int8Layout {
   Int8Layout(int64_t rows, int64_t cols)
       : panels((rows + kPanel - 1) / kPanel),
         blocks((cols + kBlock - 1) / kBlock),
-        // Panels start at a cache line, as the matrix does.
-        panel_bytes((blocks * (kBlockBytes + kPanel * 2) + 63) / 64 * 64) {}
+        // Values start at a cache line, as the matrix does.
+        values_offset((blocks * kPanel * 2 + 63) / 64 * 64),
+        panel_bytes(values_offset + blocks * kBlockBytes) {}
 
   size_t bytes() const { return static_cast<size_t>(panels * panel_bytes); }
-  int64_t scales_offset() const { return blocks * kBlockBytes; }  // in a panel, in bytes
 
-  // The value of a row of the panel, in the panel.
+  // The value of a row of the panel, from the panel's first value.
   static int64_t value_offset(int64_t row, int64_t column) {
     return column / kGroup * (kPanel * kGroup) + row * kGroup + column % kGroup;
   }
 
   int64_t panels;
   int64_t blocks;
+  int64_t values_offset;  // in a panel, in bytes
   int64_t panel_bytes;
 };
 

@@ -4,9 +4,12 @@
 //   y[i][j] = sum over c of x[i][c] * W[j][c]
 //
 // A tile is kRows outputs j by up to kInputs rows i, each with one vector of partial sums: lane l
-// sums c = l, l + lanes, ... The lanes are added at the end, always in the same order, so a row of
-// y does not depend on the other rows of x. Accumulation is f32; bf16 weights are widened exactly,
-// so that they give the bits that the same values in f32 give.
+// sums c = l, l + lanes, ... The outputs of a tile lie a part of the piece apart, so that a thread
+// reads kRows long streams at once: with neighbouring rows the streams end with every row, before
+// the CPU has begun to fetch ahead (98 instead of 79 % of the speed of plain reading). The lanes
+// are added at the end, always in the same order, so a row of y does not depend on the other rows
+// of x. Accumulation is f32; bf16 weights are widened exactly, so that they give the bits that the
+// same values in f32 give.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/matmul_dot_cpu.cc"
 #include <cstring>
@@ -76,14 +79,14 @@ struct Dot {
   bool accumulate;
 };
 
-// y[row_i .. row_i + kM) [j .. j + kRows), as far as j < end.
+// y[row_i .. row_i + kM) [j + r * step], as far as that is below `end`.
 template <int kM, class W>
-HWY_INLINE void dot_tile(const Dot<W>& dot, int64_t row_i, int64_t j, int64_t end) {
+HWY_INLINE void dot_tile(const Dot<W>& dot, int64_t row_i, int64_t j, int64_t step, int64_t end) {
   const DF df;
   const int64_t k = dot.x.k;
   const W* HWY_RESTRICT w[kRows];
   FOVEA_UNROLL
-  for (int r = 0; r < kRows; ++r) w[r] = dot.weights + std::min(j + r, end - 1) * k;
+  for (int r = 0; r < kRows; ++r) w[r] = dot.weights + std::min(j + r * step, end - 1) * k;
   const float* HWY_RESTRICT x = dot.x.values + row_i * dot.x.stride;
   const int64_t stride = dot.x.stride;
   VF sums[kRows][kM];
@@ -120,20 +123,22 @@ HWY_INLINE void dot_tile(const Dot<W>& dot, int64_t row_i, int64_t j, int64_t en
   for (int i = 0; i < kM; ++i) {
     float four[4];
     sum_lanes(sums[0][i], sums[1][i], sums[2][i], sums[3][i], four);
-    float* y = dot.y + (row_i + i) * dot.y_stride + j;
-    const int64_t count = std::min<int64_t>(kRows, end - j);
-    for (int64_t r = 0; r < count; ++r) {
-      const float sum = dot.bias != nullptr ? four[r] + dot.bias[j + r] : four[r];
-      y[r] = dot.accumulate ? y[r] + sum : sum;
+    float* y = dot.y + (row_i + i) * dot.y_stride;
+    for (int r = 0; r < kRows; ++r) {
+      const int64_t row = j + r * step;
+      if (row >= end) break;
+      const float sum = dot.bias != nullptr ? four[r] + dot.bias[row] : four[r];
+      y[row] = dot.accumulate ? y[row] + sum : sum;
     }
   }
 }
 
 template <int kM, class W>
-HWY_INLINE bool try_tile(int64_t rows, const Dot<W>& dot, int64_t i, int64_t j, int64_t end) {
+HWY_INLINE bool try_tile(int64_t rows, const Dot<W>& dot, int64_t i, int64_t j, int64_t step,
+                         int64_t end) {
   if constexpr (kM <= kInputs) {
     if (rows != kM) return false;
-    dot_tile<kM>(dot, i, j, end);
+    dot_tile<kM>(dot, i, j, step, end);
     return true;
   }
   return false;
@@ -142,13 +147,14 @@ HWY_INLINE bool try_tile(int64_t rows, const Dot<W>& dot, int64_t i, int64_t j, 
 template <class W>
 void dot_rows(const Dot<W>& dot, int64_t begin, int64_t end) {
   const Panels panels(dot.x.m, kInputs);
-  for (int64_t j = begin; j < end; j += kRows) {
+  const int64_t step = (end - begin + kRows - 1) / kRows;
+  for (int64_t j = begin; j < begin + step; ++j) {
     for (int64_t p = 0; p < panels.count; ++p) {
       const int64_t i = panels.begin(p);
       const int64_t rows = panels.rows(p);
-      (void)(try_tile<1>(rows, dot, i, j, end) || try_tile<2>(rows, dot, i, j, end) ||
-             try_tile<3>(rows, dot, i, j, end) || try_tile<4>(rows, dot, i, j, end) ||
-             try_tile<5>(rows, dot, i, j, end) || try_tile<6>(rows, dot, i, j, end));
+      (void)(try_tile<1>(rows, dot, i, j, step, end) || try_tile<2>(rows, dot, i, j, step, end) ||
+             try_tile<3>(rows, dot, i, j, step, end) || try_tile<4>(rows, dot, i, j, step, end) ||
+             try_tile<5>(rows, dot, i, j, step, end) || try_tile<6>(rows, dot, i, j, step, end));
     }
   }
 }
@@ -182,7 +188,7 @@ HWY_EXPORT(dot_piece);
 HWY_EXPORT(dot_lanes);
 
 // Large enough to take a few microseconds, small enough to share out evenly.
-constexpr int64_t kPieceValues = 1 << 15;
+constexpr int64_t kPieceValues = 1 << 16;
 
 thread_local Buffer<float> tail_memory;
 

@@ -100,7 +100,18 @@ void quantise_int16(const Input& x, int64_t begin, int64_t rows, void* values, f
   quantise_rows(x, begin, rows, static_cast<int16_t*>(values), scales, starts);
 }
 
-// Sums of a panel's outputs, all blocks: sums[kM][16].
+// What a tile reads. Several panels lie panel_bytes apart.
+struct Source {
+  const uint8_t* panel;
+  int64_t panel_bytes;
+  int64_t values_offset;
+  int64_t blocks;
+  const int16_t* x;
+  const float* x_scales;
+  const int32_t* starts;
+};
+
+// Sums of kP panels' outputs over all blocks: sums[kM][kP][16].
 #if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR
 
 // sum[l] += a[2 l] * b[2 l] + a[2 l + 1] * b[2 l + 1]. Left to themselves, compilers multiply all
@@ -132,58 +143,66 @@ HWY_INLINE hn::Vec<DF> load_scales(const uint16_t* from) {
   return hn::BitCast(DF(), hn::ShiftLeft<16>(hn::PromoteTo(d, hn::LoadU(d_narrow, from))));
 }
 
-template <int kM>
-HWY_INLINE void sum_panel(const uint8_t* HWY_RESTRICT weights, const uint16_t* HWY_RESTRICT scales,
-                          const int16_t* HWY_RESTRICT x, const float* HWY_RESTRICT x_scales,
-                          const int32_t* HWY_RESTRICT starts, int64_t blocks,
-                          float* HWY_RESTRICT sums) {
+template <int kM, int kP>
+HWY_INLINE void sum_panels(const Source& from, float* HWY_RESTRICT sums) {
   const DF df;
   const DI di;
   const hn::Repartition<int16_t, DI> d16;
   const hn::RebindToUnsigned<decltype(d16)> du16;
   const hn::Repartition<uint8_t, DI> d8;
   const auto low_byte = hn::Set(d16, 0xFF);
-  constexpr int64_t kOutputs = kVectors * kLanes;  // a panel, or half of one
-  for (int64_t b = 0; b < blocks; ++b) {
+  constexpr int64_t kOutputs = kVectors * kLanes;  // a panel, or a part of one
+  for (int64_t b = 0; b < from.blocks; ++b) {
+    const float* HWY_RESTRICT x_scales = from.x_scales + b * kM;
+    const int32_t* HWY_RESTRICT starts = from.starts + b * kM;
     for (int64_t j = 0; j < kPanel; j += kOutputs) {
-      hn::Vec<DI> block[kM][kVectors];
+      hn::Vec<DI> block[kM][kP * kVectors];
       FOVEA_UNROLL
       for (int i = 0; i < kM; ++i) {
         FOVEA_UNROLL
-        for (int v = 0; v < kVectors; ++v) block[i][v] = hn::Set(di, starts[b * kM + i]);
+        for (int v = 0; v < kP * kVectors; ++v) block[i][v] = hn::Set(di, starts[i]);
       }
-      const uint8_t* w = weights + b * Int8Layout::kBlockBytes + j * 4;
-      const int16_t* values = x + b * kBlock * kM;
+      const uint8_t* HWY_RESTRICT w =
+          from.panel + from.values_offset + b * Int8Layout::kBlockBytes + j * 4;
+      const int16_t* HWY_RESTRICT values = from.x + b * kBlock * kM;
       for (int64_t g = 0; g < kGroups; ++g) {
-        hn::Vec<decltype(d16)> even[kVectors];
-        hn::Vec<decltype(d16)> odd[kVectors];
         FOVEA_UNROLL
-        for (int v = 0; v < kVectors; ++v) {
-          const auto bytes = hn::BitCast(d16, hn::LoadU(d8, w + v * kLanes * 4));
-          even[v] = hn::And(bytes, low_byte);
-          odd[v] = hn::BitCast(d16, hn::ShiftRight<8>(hn::BitCast(du16, bytes)));
-        }
-        FOVEA_UNROLL
-        for (int i = 0; i < kM; ++i) {
-          const auto x_even = load_pair(values + i * 4);
+        for (int p = 0; p < kP; ++p) {
+          const uint8_t* at = w + p * from.panel_bytes;
+          if (kP > 1 && p >= kP / 2 && j == 0)
+            __builtin_prefetch(at + kP / 2 * from.panel_bytes, 0, 2);
+          hn::Vec<decltype(d16)> even[kVectors];
+          hn::Vec<decltype(d16)> odd[kVectors];
           FOVEA_UNROLL
-          for (int v = 0; v < kVectors; ++v) add_pairs(even[v], x_even, block[i][v]);
-          const auto x_odd = load_pair(values + i * 4 + 2);
+          for (int v = 0; v < kVectors; ++v) {
+            const auto bytes = hn::BitCast(d16, hn::LoadU(d8, at + v * kLanes * 4));
+            even[v] = hn::And(bytes, low_byte);
+            odd[v] = hn::BitCast(d16, hn::ShiftRight<8>(hn::BitCast(du16, bytes)));
+          }
           FOVEA_UNROLL
-          for (int v = 0; v < kVectors; ++v) add_pairs(odd[v], x_odd, block[i][v]);
+          for (int i = 0; i < kM; ++i) {
+            const auto x_even = load_pair(values + i * 4);
+            FOVEA_UNROLL
+            for (int v = 0; v < kVectors; ++v)
+              add_pairs(even[v], x_even, block[i][p * kVectors + v]);
+            const auto x_odd = load_pair(values + i * 4 + 2);
+            FOVEA_UNROLL
+            for (int v = 0; v < kVectors; ++v) add_pairs(odd[v], x_odd, block[i][p * kVectors + v]);
+          }
         }
         w += kPanel * 4;
         values += kM * 4;
       }
       FOVEA_UNROLL
-      for (int v = 0; v < kVectors; ++v) {
-        const int64_t at = j + v * kLanes;
-        const auto scale = load_scales(scales + b * kPanel + at);
+      for (int v = 0; v < kP * kVectors; ++v) {
+        const int64_t p = v / kVectors;
+        const int64_t at = j + v % kVectors * kLanes;
+        const auto scale = load_scales(
+            reinterpret_cast<const uint16_t*>(from.panel + p * from.panel_bytes) + b * kPanel + at);
         FOVEA_UNROLL
         for (int i = 0; i < kM; ++i) {
-          const auto scaled =
-              hn::Mul(hn::ConvertTo(df, block[i][v]), hn::Set(df, x_scales[b * kM + i]));
-          float* to = sums + i * kPanel + at;
+          const auto scaled = hn::Mul(hn::ConvertTo(df, block[i][v]), hn::Set(df, x_scales[i]));
+          float* to = sums + (i * kP + p) * kPanel + at;
           hn::Store(hn::MulAdd(scaled, scale, hn::Load(df, to)), df, to);
         }
       }
@@ -193,19 +212,23 @@ HWY_INLINE void sum_panel(const uint8_t* HWY_RESTRICT weights, const uint16_t* H
 
 #else
 
-template <int kM>
-void sum_panel(const uint8_t* weights, const uint16_t* scales, const int16_t* x,
-               const float* x_scales, const int32_t* starts, int64_t blocks, float* sums) {
-  for (int64_t b = 0; b < blocks; ++b) {
-    for (int64_t j = 0; j < kPanel; ++j) {
+template <int kM, int kP>
+void sum_panels(const Source& from, float* sums) {
+  for (int64_t p = 0; p < kP; ++p) {
+    const uint8_t* panel = from.panel + p * from.panel_bytes;
+    const auto* scales = reinterpret_cast<const uint16_t*>(panel);
+    for (int64_t b = 0; b < from.blocks; ++b) {
+      const uint8_t* w = panel + from.values_offset + b * Int8Layout::kBlockBytes;
       for (int64_t i = 0; i < kM; ++i) {
-        int32_t sum = starts[b * kM + i];
-        for (int64_t c = 0; c < kBlock; ++c)
-          sum += weights[b * Int8Layout::kBlockBytes + Int8Layout::value_offset(j, c)] *
-                 x[((b * kGroups + c / 4) * kM + i) * 4 + c % 2 * 2 + c % 4 / 2];
-        const float scaled = static_cast<float>(sum) * x_scales[b * kM + i];
-        sums[i * kPanel + j] =
-            std::fma(scaled, widen_bf16(scales[b * kPanel + j]), sums[i * kPanel + j]);
+        for (int64_t j = 0; j < kPanel; ++j) {
+          int32_t sum = from.starts[b * kM + i];
+          for (int64_t c = 0; c < kBlock; ++c)
+            sum += w[Int8Layout::value_offset(j, c)] *
+                   from.x[((b * kGroups + c / 4) * kM + i) * 4 + c % 2 * 2 + c % 4 / 2];
+          const float scaled = static_cast<float>(sum) * from.x_scales[b * kM + i];
+          float& to = sums[(i * kP + p) * kPanel + j];
+          to = std::fma(scaled, widen_bf16(scales[b * kPanel + j]), to);
+        }
       }
     }
   }
@@ -213,32 +236,39 @@ void sum_panel(const uint8_t* weights, const uint16_t* scales, const int16_t* x,
 
 #endif
 
-template <int kM>
-void panel_rows(int64_t rows, const QuantisedInput& x, int64_t i, const Piece& piece, int64_t j,
-                const uint8_t* panel) {
-  if (rows == kM) {
-    HWY_ALIGN float sums[kM * kPanel] = {};
-    sum_panel<kM>(panel,
-                  reinterpret_cast<const uint16_t*>(panel + x.blocks * Int8Layout::kBlockBytes),
-                  static_cast<const int16_t*>(x.values) + i * x.blocks * kBlock,
-                  x.scales + i * x.blocks, x.starts + i * x.blocks, x.blocks, sums);
-    for (int64_t r = 0; r < kM; ++r)
-      store_outputs(sums + r * kPanel, *piece.product, x.first_row + i + r, j,
-                    std::min(kPanel, piece.end - j));
-    return;
-  }
-  if constexpr (kM > 1) panel_rows<kM - 1>(rows, x, i, piece, j, panel);
-}
-
-void int8_piece(const QuantisedInput& x, const Piece& piece) {
+// Outputs from j on, of kP panels, and kM rows of x from i on.
+template <int kM, int kP>
+void multiply_panels(const QuantisedInput& x, int64_t i, const Piece& piece, int64_t j) {
   const Matrix& matrix = *piece.product->weights;
   const Int8Layout layout(matrix.rows(), matrix.cols());
   const auto* weights = static_cast<const uint8_t*>(matrix.values());
+  HWY_ALIGN float sums[kM * kP * kPanel] = {};
+  sum_panels<kM, kP>(
+      {weights + j / kPanel * layout.panel_bytes, layout.panel_bytes, layout.values_offset,
+       x.blocks, static_cast<const int16_t*>(x.values) + i * x.blocks * kBlock,
+       x.scales + i * x.blocks, x.starts + i * x.blocks},
+      sums);
+  for (int64_t r = 0; r < kM; ++r)
+    store_outputs(sums + r * kP * kPanel, *piece.product, x.first_row + i + r, j,
+                  std::min(kP * kPanel, piece.end - j));
+}
+
+template <int kM>
+void panel_rows(int64_t rows, const QuantisedInput& x, int64_t i, const Piece& piece, int64_t j) {
+  if (rows == kM) return multiply_panels<kM, 1>(x, i, piece, j);
+  if constexpr (kM > 1) panel_rows<kM - 1>(rows, x, i, piece, j);
+}
+
+void int8_piece(const QuantisedInput& x, const Piece& piece) {
   const Panels panels(x.m, x.tall);
-  for (int64_t p = 0; p < panels.count; ++p)
-    for (int64_t j = piece.begin; j < piece.end; j += kPanel)
-      panel_rows<kTall>(panels.rows(p), x, panels.begin(p), piece, j,
-                        weights + j / kPanel * layout.panel_bytes);
+  for (int64_t p = 0; p < panels.count; ++p) {
+    int64_t j = piece.begin;
+    if (x.m == 1)
+      for (; j + kStreams * kPanel <= piece.end; j += kStreams * kPanel)
+        multiply_panels<1, kStreams>(x, 0, piece, j);
+    for (; j < piece.end; j += kPanel)
+      panel_rows<kTall>(panels.rows(p), x, panels.begin(p), piece, j);
+  }
 }
 
 int64_t int8_tall() { return kTall; }
@@ -306,7 +336,7 @@ void multiply(Threads& threads, const Input& x, int64_t first_row,
   });
   const QuantisedInput input{first_row,       x.m, blocks, tall, quantiser.values, quantiser.scales,
                              quantiser.starts};
-  const int64_t piece_rows = std::max<int64_t>(1, kPieceBytes / (blocks * 64) / 16) * 16;
+  const int64_t piece_rows = std::max<int64_t>(1, kPieceBytes / (blocks * 64) / 64) * 64;
   for_each_piece(threads, products, piece_rows, [&](const Piece& piece) {
     if (form == Int8Form::kAvx512Vnni)
       int8_piece_avx512_vnni(input, piece);

@@ -23,6 +23,7 @@ namespace {
 // Where a tile reads and writes.
 struct Tile {
   const uint8_t* weights = nullptr;  // of a panel
+  const uint8_t* w_scales = nullptr;
   const int8_t* x = nullptr;
   const float* x_scales = nullptr;
   const int32_t* starts = nullptr;
@@ -52,7 +53,7 @@ FOVEA_AVX512 FOVEA_INLINE void store_avx512(const __m512* sums, const Tile& tile
 template <int kM>
 FOVEA_AVX512 FOVEA_INLINE void tile_avx512(const Tile& tile) {
   const uint8_t* weights = tile.weights;
-  const auto* w_scales = reinterpret_cast<const __m256i*>(weights + tile.blocks * 1024);
+  const auto* w_scales = reinterpret_cast<const __m256i*>(tile.w_scales);
   const int8_t* x = tile.x;
   const float* x_scales = tile.x_scales;
   const int32_t* starts = tile.starts;
@@ -88,11 +89,55 @@ FOVEA_AVX512 FOVEA_INLINE void tile_avx512(const Tile& tile) {
   store_avx512<kM>(sums, tile);
 }
 
+// One row of x and kStreams panels.
+FOVEA_AVX512 FOVEA_INLINE void streams_avx512(const Tile& tile, int64_t panel_bytes) {
+  constexpr int kP = kStreams;
+  const uint8_t* weights = tile.weights;
+  const uint8_t* w_scales = tile.w_scales;
+  __m512 sums[kP];
+  FOVEA_UNROLL
+  for (int p = 0; p < kP; ++p) sums[p] = _mm512_setzero_ps();
+  for (int64_t b = 0; b < tile.blocks; ++b) {
+    __m512i block[kP];
+    FOVEA_UNROLL
+    for (int p = 0; p < kP; ++p) block[p] = _mm512_set1_epi32(tile.starts[b]);
+    FOVEA_UNROLL
+    for (int g = 0; g < 16; ++g) {
+      int32_t four;
+      __builtin_memcpy(&four, tile.x + b * 64 + g * 4, 4);
+      const __m512i value = _mm512_set1_epi32(four);
+      FOVEA_UNROLL
+      for (int p = 0; p < kP; ++p) {
+        const uint8_t* at = weights + p * panel_bytes + g * 64;
+        if (p >= kP / 2) __builtin_prefetch(at + kP / 2 * panel_bytes, 0, 2);
+        block[p] = _mm512_dpbusd_epi32(block[p], _mm512_load_si512(at), value);
+      }
+    }
+    const __m512 x_scale = _mm512_set1_ps(tile.x_scales[b]);
+    FOVEA_UNROLL
+    for (int p = 0; p < kP; ++p) {
+      const __m512 w_scale = _mm512_castsi512_ps(_mm512_slli_epi32(
+          _mm512_cvtepu16_epi32(_mm256_loadu_si256(
+              reinterpret_cast<const __m256i*>(w_scales + p * panel_bytes + b * 32))),
+          16));
+      sums[p] =
+          _mm512_fmadd_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(block[p]), x_scale), w_scale, sums[p]);
+    }
+    weights += 1024;
+  }
+  Tile part = tile;
+  FOVEA_UNROLL
+  for (int p = 0; p < kP; ++p) {
+    store_avx512<1>(sums + p, part);
+    part.j += 16;
+  }
+}
+
 // 16 registers do not hold the sums of all blocks too: those stay in memory.
 template <int kM>
 FOVEA_AVX2 FOVEA_INLINE void tile_avx2(const Tile& tile) {
   const uint8_t* weights = tile.weights;
-  const auto* w_scales = reinterpret_cast<const __m128i*>(weights + tile.blocks * 1024);
+  const auto* w_scales = reinterpret_cast<const __m128i*>(tile.w_scales);
   const int8_t* x = tile.x;
   const float* x_scales = tile.x_scales;
   const int32_t* starts = tile.starts;
@@ -148,28 +193,43 @@ FOVEA_AVX2 void rows_avx2(int64_t rows, const Tile& tile) {
   if constexpr (kM > 1) rows_avx2<kM - 1>(rows, tile);
 }
 
+Tile tile_at(const QuantisedInput& x, const Piece& piece, int64_t i, int64_t j) {
+  const Matrix& matrix = *piece.product->weights;
+  const Int8Layout layout(matrix.rows(), matrix.cols());
+  const auto* panel =
+      static_cast<const uint8_t*>(matrix.values()) + j / Int8Layout::kPanel * layout.panel_bytes;
+  return {panel + layout.values_offset,
+          panel,
+          static_cast<const int8_t*>(x.values) + i * x.blocks * Int8Layout::kBlock,
+          x.scales + i * x.blocks,
+          x.starts + i * x.blocks,
+          x.blocks,
+          piece.product,
+          x.first_row + i,
+          j,
+          std::min(Int8Layout::kPanel, piece.end - j)};
+}
+
 // A panel of x meets all panels of the piece while it is in the nearest cache.
 template <class Run>
 void for_each_tile(const QuantisedInput& x, const Piece& piece, const Run& run) {
-  const Int8Layout layout(piece.product->weights->rows(), piece.product->weights->cols());
-  const auto* weights = static_cast<const uint8_t*>(piece.product->weights->values());
   const Panels panels(x.m, x.tall);
-  for (int64_t p = 0; p < panels.count; ++p) {
-    const int64_t i = panels.begin(p);
-    for (int64_t j = piece.begin; j < piece.end; j += Int8Layout::kPanel) {
-      run(panels.rows(p),
-          Tile{weights + j / Int8Layout::kPanel * layout.panel_bytes,
-               static_cast<const int8_t*>(x.values) + i * x.blocks * 64, x.scales + i * x.blocks,
-               x.starts + i * x.blocks, x.blocks, piece.product, x.first_row + i, j,
-               std::min<int64_t>(16, piece.end - j)});
-    }
-  }
+  for (int64_t p = 0; p < panels.count; ++p)
+    for (int64_t j = piece.begin; j < piece.end; j += Int8Layout::kPanel)
+      run(panels.rows(p), tile_at(x, piece, panels.begin(p), j));
 }
 
 }  // namespace
 
-void int8_piece_avx512_vnni(const QuantisedInput& x, const Piece& piece) {
-  for_each_tile(x, piece, rows_avx512<kAvx512VnniTall>);
+FOVEA_AVX512 void int8_piece_avx512_vnni(const QuantisedInput& x, const Piece& piece) {
+  Piece rest = piece;
+  if (x.m == 1) {
+    const Matrix& matrix = *piece.product->weights;
+    for (; rest.begin + kStreams * 16 <= piece.end; rest.begin += kStreams * 16)
+      streams_avx512(tile_at(x, piece, 0, rest.begin),
+                     Int8Layout(matrix.rows(), matrix.cols()).panel_bytes);
+  }
+  for_each_tile(x, rest, rows_avx512<kAvx512VnniTall>);
 }
 
 void int8_piece_avx_vnni(const QuantisedInput& x, const Piece& piece) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/matrix.h"
 
+#include <cstring>
+
 #include "base/check.h"
 #include "ops/int8_layout.h"
 #include "ops/matrix_cpu.h"
@@ -42,7 +44,14 @@ void Matrix::pack_rows(const WeightSource& source, int64_t begin, int64_t end) {
               (end % kRowGroup == 0 || end == rows_));
   const int64_t first = begin * cols_;
   const int64_t count = (end - begin) * cols_;
-  if (format_ == WeightFormat::kF32) {
+  const bool same = (format_ == WeightFormat::kF32 && source.type == WeightSource::Type::kF32) ||
+                    (format_ == WeightFormat::kBf16 && source.type == WeightSource::Type::kBf16);
+  const size_t value_bytes = format_ == WeightFormat::kF32 ? 4 : 2;
+  if (same) {
+    const size_t offset = static_cast<size_t>(first) * value_bytes;
+    std::memcpy(memory_.data() + offset, static_cast<const std::byte*>(source.values) + offset,
+                static_cast<size_t>(count) * value_bytes);
+  } else if (format_ == WeightFormat::kF32) {
     convert_to_f32(source, first, count, reinterpret_cast<float*>(memory_.data()) + first);
   } else if (format_ == WeightFormat::kBf16) {
     convert_to_bf16(source, first, count, reinterpret_cast<uint16_t*>(memory_.data()) + first);
@@ -62,11 +71,12 @@ void Matrix::row(int64_t index, float* out) const {
   }
   const Int8Layout layout(rows_, cols_);
   const auto* panel = static_cast<const uint8_t*>(values_) + index / kRowGroup * layout.panel_bytes;
-  const auto* scales = reinterpret_cast<const uint16_t*>(panel + layout.scales_offset());
+  const auto* scales = reinterpret_cast<const uint16_t*>(panel);
+  const uint8_t* values = panel + layout.values_offset;
   const int64_t r = index % kRowGroup;
   for (int64_t c = 0; c < cols_; ++c)
     out[c] = widen_bf16(scales[c / kBlock * kRowGroup + r]) *
-             static_cast<float>(panel[Int8Layout::value_offset(r, c)] - Int8Layout::kZero);
+             static_cast<float>(values[Int8Layout::value_offset(r, c)] - Int8Layout::kZero);
 }
 
 }  // namespace fovea

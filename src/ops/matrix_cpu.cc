@@ -23,8 +23,6 @@ using DI = hn::ScalableTag<int32_t>;
 constexpr int64_t kBlock = Int8Layout::kBlock;
 constexpr int64_t kPanel = Int8Layout::kPanel;
 constexpr int64_t kGroups = Int8Layout::kGroups;
-// Rows lie pages apart, where the machine does not fetch ahead by itself.
-constexpr int64_t kAhead = 6 * kBlock;
 
 // A vector of f32 from the source's type.
 HWY_INLINE VF load_f32(const float* from) { return hn::LoadU(DF(), from); }
@@ -60,18 +58,32 @@ void to_f32(const T* from, int64_t count, float* out) {
 
 template <class T>
 void to_bf16(const T* from, int64_t count, uint16_t* out) {
+  const DI di;
   const D32 d;
+  const hn::Rebind<uint16_t, DI> d_narrow;
   for_vectors(from, count, [&](const T* values, int64_t c, int64_t valid) HWY_ATTR {
     const auto bits = hn::BitCast(d, load_f32(values));
     const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(d, 1));
     const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(d, 0x7FFF)));
-    HWY_ALIGN uint32_t wide[kLanes];
-    hn::Store(hn::ShiftRight<16>(rounded), d, wide);
-    for (int64_t i = 0; i < valid; ++i) out[c + i] = static_cast<uint16_t>(wide[i]);
+    const auto narrow = hn::DemoteTo(d_narrow, hn::BitCast(di, hn::ShiftRight<16>(rounded)));
+    if (valid == kLanes) return hn::StoreU(narrow, d_narrow, out + c);
+    HWY_ALIGN uint16_t rest[kLanes];
+    hn::StoreU(narrow, d_narrow, rest);
+    std::memcpy(out + c, rest, static_cast<size_t>(valid) * sizeof(uint16_t));
   });
 }
 
-// The largest size in a block, as f32.
+HWY_INLINE float as_float(float value) { return value; }
+HWY_INLINE float as_float(hwy::bfloat16_t value) { return hwy::F32FromBF16(value); }
+HWY_INLINE float as_float(hwy::float16_t value) {
+  // 2^112 moves the exponent from f16's place to f32's, subnormals included.
+  const uint32_t bits = static_cast<uint32_t>(value.bits & 0x7FFF) << 13;
+  float scaled = 0;
+  std::memcpy(&scaled, &bits, sizeof scaled);
+  return scaled * 0x1p112F;
+}
+
+// The largest size in a block.
 HWY_INLINE float largest(const float* values) {
   auto most = hn::Zero(DF());
   for (int64_t c = 0; c < kBlock; c += kLanes) most = hn::Max(most, hn::Abs(load_f32(values + c)));
@@ -81,10 +93,11 @@ HWY_INLINE float largest(const float* values) {
 #if HWY_TARGET == HWY_SCALAR
 
 template <class T>
-float largest(const T* values) {
-  auto most = hn::Zero(DF());
-  for (int64_t c = 0; c < kBlock; ++c) most = hn::Max(most, hn::Abs(load_f32(values + c)));
-  return hn::GetLane(most);
+T largest(const T* values) {
+  uint16_t most = 0;
+  for (int64_t c = 0; c < kBlock; ++c)
+    most = std::max(most, static_cast<uint16_t>(values[c].bits & 0x7FFF));
+  return T{most};
 }
 
 // values[64] of a row as bytes, in order.
@@ -99,54 +112,49 @@ constexpr int64_t group_at(int64_t place) { return place; }
 
 #else
 
-// One value of the source's type. That of bf16 takes no detour through memory, which would stall.
-HWY_INLINE float widen(uint16_t bits, const hwy::bfloat16_t* /*type*/) { return widen_bf16(bits); }
-HWY_INLINE float widen(uint16_t bits, const hwy::float16_t* /*type*/) {
-  hwy::float16_t all[kLanes] = {};
-  std::memcpy(static_cast<void*>(all), &bits, sizeof bits);
-  return hn::GetLane(load_f32(all));
+HWY_INLINE hn::Vec128<int16_t> fold(hn::Vec128<int16_t> v) { return v; }
+template <class V>
+HWY_INLINE hn::Vec128<int16_t> fold(V v) {
+  const hn::Half<hn::DFromV<V> > half;
+  return fold(hn::Max(hn::LowerHalf(half, v), hn::UpperHalf(half, v)));
 }
 
 // Sizes of 16-bit floats are ordered as their bits without the sign are.
 template <class T>
-HWY_INLINE float largest(const T* values) {
+HWY_INLINE T largest(const T* values) {
   const hn::ScalableTag<int16_t> d;
   const auto* bits = reinterpret_cast<const int16_t*>(values);
   const auto size = hn::Set(d, 0x7FFF);
   auto most = hn::Zero(d);
+  FOVEA_UNROLL
   for (int64_t c = 0; c < kBlock; c += 2 * kLanes)
     most = hn::Max(most, hn::And(hn::LoadU(d, bits + c), size));
-  HWY_ALIGN int16_t lanes[2 * kLanes];
-  hn::Store(most, d, lanes);
   const hn::Full128<int16_t> d8;
-  auto few = hn::Load(d8, lanes);
-  for (int64_t l = 8; l < 2 * kLanes; l += 8) few = hn::Max(few, hn::Load(d8, lanes + l));
-  few = hn::Max(few, hn::Reverse(d8, few));
+  auto few = fold(most);
+  few = hn::Max(few, hn::ShiftRightBytes<8>(d8, few));
   few = hn::Max(few, hn::ShiftRightBytes<4>(d8, few));
   few = hn::Max(few, hn::ShiftRightBytes<2>(d8, few));
-  return widen(static_cast<uint16_t>(hn::GetLane(few)), values);
+  return T{static_cast<uint16_t>(hn::GetLane(few))};
 }
 
-// values[64] of a row as bytes. Adding 1.5 * 2^23 rounds to a whole number, which then stands in
-// the low bits, as NearestInt does but without its care for values that no byte can hold. Two
-// vectors are narrowed at once, which leaves the groups of four in another order: place p holds
-// group_at(p).
+// values[64] of a row as bytes. Two vectors are narrowed at once, which leaves the groups of four
+// in another order: place p holds group_at(p).
 template <class T>
 HWY_INLINE void quantise_block(const T* HWY_RESTRICT values, float inverse,
                                uint8_t* HWY_RESTRICT out) {
-  constexpr float kRound = 12582912;
-  constexpr int32_t kRoundBits = 0x4B400000;
+  const DI di;
   const hn::Repartition<int16_t, DI> d16;
   const hn::Rebind<uint8_t, decltype(d16)> d8;
   const auto factor = hn::Set(DF(), inverse);
-  const auto round = hn::Set(DF(), kRound + Int8Layout::kZero);
-  const auto bits = hn::Set(DI(), kRoundBits);
+  // Added to 1.5 * 2^23 a value is rounded to an integer, which the lowest bits then are.
+  const auto magic = hn::Set(DF(), 12582912.0F + Int8Layout::kZero);
+  const auto low_byte = hn::Set(di, 0xFF);
+  const auto round = [&](const T* from) HWY_ATTR {
+    return hn::And(hn::BitCast(di, hn::MulAdd(load_f32(from), factor, magic)), low_byte);
+  };
   FOVEA_UNROLL
   for (int64_t c = 0; c < kBlock; c += 2 * kLanes) {
-    const auto first = hn::Add(hn::Mul(load_f32(values + c), factor), round);
-    const auto second = hn::Add(hn::Mul(load_f32(values + c + kLanes), factor), round);
-    const auto both = hn::ReorderDemote2To(d16, hn::Sub(hn::BitCast(DI(), first), bits),
-                                           hn::Sub(hn::BitCast(DI(), second), bits));
+    const auto both = hn::ReorderDemote2To(d16, round(values + c), round(values + c + kLanes));
     hn::StoreU(hn::DemoteTo(d8, both), d8, out + c);
   }
 }
@@ -160,8 +168,8 @@ constexpr int64_t group_at(int64_t place) {
 
 #endif
 
-// values[group_at(place)][row] = bytes[row][place], each a group of four bytes. Stores go past the
-// caches: nobody reads these values soon.
+// values[group_at(place)][row] = bytes[row][place], each a group of four bytes. Stored past the
+// caches: a matrix is larger, and need not be read before it is written.
 HWY_INLINE void transpose_groups(const uint8_t* HWY_RESTRICT bytes, uint8_t* HWY_RESTRICT values) {
 #if HWY_TARGET == HWY_SCALAR
   for (int64_t r = 0; r < kPanel; ++r)
@@ -169,13 +177,13 @@ HWY_INLINE void transpose_groups(const uint8_t* HWY_RESTRICT bytes, uint8_t* HWY
       std::memcpy(values + (g * kPanel + r) * 4, bytes + r * kBlock + g * 4, 4);
 #else
   const D32 d;
-  for (int64_t part = 0; part < kPanel; part += kLanes) {
-    const uint8_t* rows[kLanes];
-    for (int64_t r = 0; r < kLanes; ++r) rows[r] = bytes + (part + r) * kBlock;
-    for (int64_t place = 0; place < kGroups; place += 4) {
+  const uint8_t* rows[kPanel];
+  for (int64_t r = 0; r < kPanel; ++r) rows[r] = bytes + r * kBlock;
+  for (int64_t place = 0; place < kGroups; place += 4) {
+    for (int64_t part = 0; part < kPanel; part += kLanes) {
       V32 v[4];
       FOVEA_UNROLL
-      for (int q = 0; q < 4; ++q) v[q] = load_rows(rows + q, place * 4);
+      for (int q = 0; q < 4; ++q) v[q] = load_rows(rows + part + q, place * 4);
       transpose_blocks(d, v[0], v[1], v[2], v[3]);
       FOVEA_UNROLL
       for (int q = 0; q < 4; ++q)
@@ -186,60 +194,54 @@ HWY_INLINE void transpose_groups(const uint8_t* HWY_RESTRICT bytes, uint8_t* HWY
 #endif
 }
 
-// The scales of 16 rows, rounded up to bf16 so that no value passes 127, and their inverses. Rows
-// are done together, since a row alone would wait for its divisions.
-HWY_INLINE void find_scales(const float* most, uint16_t* scales, float* inverses) {
-  const D32 d;
-  HWY_ALIGN uint32_t rounded[kPanel];
-  for (int64_t r = 0; r < kPanel; r += kLanes) {
-    const auto largest_value = hn::Load(DF(), most + r);
-    const auto exact = hn::Div(largest_value, hn::Set(DF(), 127.0F));
-    const auto up = hn::Add(hn::BitCast(d, exact), hn::Set(d, 0xFFFF));
-    const auto bits = hn::And(up, hn::Set(d, 0xFFFF0000U));
-    // What is smaller than any sensible weight is nothing, and its inverse would be infinite.
-    const auto any = hn::Gt(largest_value, hn::Set(DF(), 1e-30F));
-    const auto inverse = hn::Div(hn::Set(DF(), 1.0F), hn::BitCast(DF(), bits));
-    hn::Store(hn::IfThenElseZero(any, inverse), DF(), inverses + r);
-    hn::Store(hn::ShiftRight<16>(hn::BitCast(d, hn::IfThenElseZero(any, hn::BitCast(DF(), bits)))),
-              d, rounded + r);
-  }
-  for (int64_t r = 0; r < kPanel; ++r) scales[r] = static_cast<uint16_t>(rounded[r]);
-}
-
-// One block of a panel: 16 rows of 64 values.
+// A block of a row: its scale, the largest size / 127 rounded up to bf16, and its values as bytes.
 template <class T>
-HWY_INLINE void quantise_rows(const T* const* rows, uint8_t* values, uint16_t* scales) {
-  HWY_ALIGN uint8_t bytes[kPanel * kBlock];
-  HWY_ALIGN float most[kPanel];
-  HWY_ALIGN float inverses[kPanel];
-  for (int64_t r = 0; r < kPanel; ++r) {
-    hwy::Prefetch(rows[r] + kAhead);
-    hwy::Prefetch(rows[r] + kAhead + 64 / sizeof(T));
-    most[r] = largest(rows[r]);
-  }
-  find_scales(most, scales, inverses);
-  for (int64_t r = 0; r < kPanel; ++r) quantise_block(rows[r], inverses[r], bytes + r * kBlock);
-  transpose_groups(bytes, values);
+HWY_INLINE uint16_t quantise_row(const T* HWY_RESTRICT values, uint8_t* HWY_RESTRICT bytes) {
+  const float most = as_float(largest(values));
+  const float exact = most * (1.0F / 127.0F);
+  uint32_t bits = 0;
+  std::memcpy(&bits, &exact, sizeof bits);
+  bits = (bits + 0xFFFF) & 0xFFFF0000U;
+  float scale = 0;
+  std::memcpy(&scale, &bits, sizeof scale);
+  // What is smaller than any sensible weight is nothing, and its inverse would be infinite.
+  const bool any = most > 1e-30F;
+  quantise_block(values, any ? 1.0F / scale : 0.0F, bytes);
+  return any ? static_cast<uint16_t>(bits >> 16) : uint16_t{0};
 }
 
+// A few blocks of each row in turn, so that a row is read in longer runs: rows that are a power of
+// two long compete for the same few places of a cache. The next runs are asked for in advance.
 template <class T>
 void quantise(const T* source, int64_t row, int64_t rows, int64_t cols, uint8_t* panel) {
+  constexpr int64_t kRun = 4;
   const Int8Layout layout(rows, cols);
-  auto* scales = reinterpret_cast<uint16_t*>(panel + layout.scales_offset());
-  T padded[kPanel][kBlock];
-  for (int64_t b = 0; b < layout.blocks; ++b) {
-    const T* from[kPanel];
-    const int64_t count = std::min(kBlock, cols - b * kBlock);
+  auto* scales = reinterpret_cast<uint16_t*>(panel);
+  HWY_ALIGN uint8_t bytes[kRun][kPanel * kBlock];
+  for (int64_t run = 0; run < layout.blocks; run += kRun) {
+    const int64_t count = std::min(kRun, layout.blocks - run);
     for (int64_t r = 0; r < kPanel; ++r) {
-      from[r] = source + std::min(row + r, rows - 1) * cols + b * kBlock;
-      if (count == kBlock && row + r < rows) continue;
-      std::memset(static_cast<void*>(padded[r]), 0, sizeof padded[r]);
-      if (row + r < rows)
-        std::memcpy(static_cast<void*>(padded[r]), from[r], static_cast<size_t>(count) * sizeof(T));
-      from[r] = padded[r];
+      for (int64_t b = 0; b < count; ++b) {
+        const int64_t c = (run + b) * kBlock;
+        const int64_t valid = row + r < rows ? std::min(kBlock, cols - c) : 0;
+        const T* from = source + (row + r) * cols + c;
+        T padded[kBlock];
+        if (valid < kBlock) {
+          std::memset(static_cast<void*>(padded), 0, sizeof padded);
+          if (valid > 0) std::memcpy(padded, from, static_cast<size_t>(valid) * sizeof(T));
+          from = padded;
+        }
+        const int64_t ahead = run + kRun < layout.blocks ? (row + r) * cols + c + kRun * kBlock
+                                                         : (row + kPanel + r) * cols + b * kBlock;
+        for (int64_t v = 0; v < kBlock; v += static_cast<int64_t>(64 / sizeof(T)))
+          __builtin_prefetch(source + ahead + v, 0, 2);
+        scales[(run + b) * kPanel + r] = quantise_row(from, bytes[b] + r * kBlock);
+      }
     }
-    quantise_rows(from, panel + b * Int8Layout::kBlockBytes, scales + b * kPanel);
+    for (int64_t b = 0; b < count; ++b)
+      transpose_groups(bytes[b], panel + layout.values_offset + (run + b) * kBlock * kPanel);
   }
+  hwy::FlushStream();
 }
 
 // Calls body with a pointer of the source's type.
