@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Times matmul at the sizes of Qwen3-VL-2B: many rows against the FMA peak, one row against the
 // read bandwidth, and the conversion of weights.
-#include <bit>
-#include <cmath>
-#include <optional>
-#include <random>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include <fmt/format.h>
 
+#include <bit>
+#include <cmath>
+#include <random>
+#include <string>
+#include <vector>
+
 #include "base/bench.h"
-#include "ops/limits_bench.h"
+#include "ops/fma_peak.h"
 #include "ops/matmul.h"
 
 namespace fovea {
@@ -82,7 +80,7 @@ std::string row_name(WeightFormat format, const Shape& shape) {
 
 void many_rows(Bench& bench) {
   const std::vector<uint16_t> weights = random_weights(6144 * 2048);
-  const double peak = multiply_adds_per_ms(bench.threads);
+  const double peak = 1e6 * fma_peak_gflops(bench.threads);  // operations per ms
   for (const Shape& shape : {Shape{32, 6144, 2048}, Shape{100, 6144, 2048}, Shape{272, 3072, 1024},
                              Shape{512, 2048, 2048}, Shape{512, 2048, 6144},
                              Shape{1056, 2048, 2048}, Shape{4096, 1024, 1024}}) {
@@ -133,12 +131,7 @@ void few_rows(Bench& bench) {
       call();
       const bool good = verified(shape, x, rotation.next(), y);
       const auto bytes = static_cast<double>(rotation.next().bytes());
-      const double read_ms = Bench::median_ms(
-          [&] {
-            const Matrix& matrix = rotation.next();
-            read_all(bench.threads, matrix.values(), matrix.bytes());
-          },
-          50);
+      const double read_ms = bytes / bench.read_bytes_per_ms();
       const double ms = Bench::median_ms(call, 50);
       bench.add(good, {row_name(format, shape), ms, "ms", read_ms,
                        fmt::format("{:.1f} GB/s, {:.0f} % of reading", bytes / ms / 1e6,
@@ -150,8 +143,8 @@ void few_rows(Bench& bench) {
 void conversion(Bench& bench) {
   const Shape shape{0, 32768, 2048};
   const std::vector<uint16_t> weights = random_weights(shape.n * shape.k);
-  const size_t bytes = weights.size() * sizeof(uint16_t);
-  const double read_ms = Bench::median_ms([&] { read_all(bench.threads, weights.data(), bytes); });
+  const double bytes = static_cast<double>(weights.size()) * sizeof(uint16_t);
+  const double read_ms = bytes / bench.read_bytes_per_ms();
   for (const WeightFormat format : {WeightFormat::kF32, WeightFormat::kInt8}) {
     Matrix matrix = packed(bench.threads, shape.n, shape.k, format, weights);
     std::vector<float> row(static_cast<size_t>(shape.k));
@@ -169,8 +162,8 @@ void conversion(Bench& bench) {
     });
     bench.add(good,
               {fmt::format("weights/bf16-to-{}", weight_format_name(format)), ms, "ms", read_ms,
-               fmt::format("{:.1f} GB/s of source, {:.0f} % of reading it",
-                           static_cast<double>(bytes) / ms / 1e6, 100 * read_ms / ms)});
+               fmt::format("{:.1f} GB/s of source, {:.0f} % of reading it", bytes / ms / 1e6,
+                           100 * read_ms / ms)});
   }
 }
 
