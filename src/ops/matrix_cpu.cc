@@ -23,6 +23,7 @@ using DI = hn::ScalableTag<int32_t>;
 constexpr int64_t kBlock = Int8Layout::kBlock;
 constexpr int64_t kPanel = Int8Layout::kPanel;
 constexpr int64_t kGroups = Int8Layout::kGroups;
+constexpr int64_t kAhead = 6 * kBlock;
 
 // A vector of f32 from the source's type.
 HWY_INLINE VF load_f32(const float* from) { return hn::LoadU(DF(), from); }
@@ -194,52 +195,62 @@ HWY_INLINE void transpose_groups(const uint8_t* HWY_RESTRICT bytes, uint8_t* HWY
 #endif
 }
 
-// A block of a row: its scale, the largest size / 127 rounded up to bf16, and its values as bytes.
-template <class T>
-HWY_INLINE uint16_t quantise_row(const T* HWY_RESTRICT values, uint8_t* HWY_RESTRICT bytes) {
-  const float most = as_float(largest(values));
-  const float exact = most * (1.0F / 127.0F);
-  uint32_t bits = 0;
-  std::memcpy(&bits, &exact, sizeof bits);
-  bits = (bits + 0xFFFF) & 0xFFFF0000U;
-  float scale = 0;
-  std::memcpy(&scale, &bits, sizeof scale);
-  // What is smaller than any sensible weight is nothing, and its inverse would be infinite.
-  const bool any = most > 1e-30F;
-  quantise_block(values, any ? 1.0F / scale : 0.0F, bytes);
-  return any ? static_cast<uint16_t>(bits >> 16) : uint16_t{0};
+// The scales of 16 rows, rounded up to bf16 so that no value passes 127, and their inverses. Rows
+// are done together, since a row alone would wait for its divisions.
+HWY_INLINE void find_scales(const float* most, uint16_t* scales, float* inverses) {
+  const D32 d;
+  HWY_ALIGN uint32_t rounded[kPanel];
+  for (int64_t r = 0; r < kPanel; r += kLanes) {
+    const auto largest_value = hn::Load(DF(), most + r);
+    const auto exact = hn::Div(largest_value, hn::Set(DF(), 127.0F));
+    const auto up = hn::Add(hn::BitCast(d, exact), hn::Set(d, 0xFFFF));
+    const auto bits = hn::And(up, hn::Set(d, 0xFFFF0000U));
+    // What is smaller than any sensible weight is nothing, and its inverse would be infinite.
+    const auto any = hn::Gt(largest_value, hn::Set(DF(), 1e-30F));
+    const auto inverse = hn::Div(hn::Set(DF(), 1.0F), hn::BitCast(DF(), bits));
+    hn::Store(hn::IfThenElseZero(any, inverse), DF(), inverses + r);
+    hn::Store(hn::ShiftRight<16>(hn::BitCast(d, hn::IfThenElseZero(any, hn::BitCast(DF(), bits)))),
+              d, rounded + r);
+  }
+  for (int64_t r = 0; r < kPanel; ++r) scales[r] = static_cast<uint16_t>(rounded[r]);
 }
 
-// A few blocks of each row in turn, so that a row is read in longer runs: rows that are a power of
-// two long compete for the same few places of a cache. The next runs are asked for in advance.
+// One block of a panel: 16 rows of 64 values.
+template <class T>
+HWY_INLINE void quantise_rows(const T* const* rows, uint8_t* values, uint16_t* scales) {
+  HWY_ALIGN uint8_t bytes[kPanel * kBlock];
+  HWY_ALIGN float most[kPanel];
+  HWY_ALIGN float inverses[kPanel];
+  for (int64_t r = 0; r < kPanel; ++r) {
+    // Rows lie pages apart, where the machine does not fetch ahead by itself.
+    for (int64_t v = 0; v < kBlock; v += static_cast<int64_t>(64 / sizeof(T)))
+      hwy::Prefetch(rows[r] + kAhead + v);
+    most[r] = as_float(largest(rows[r]));
+  }
+  find_scales(most, scales, inverses);
+  for (int64_t r = 0; r < kPanel; ++r) quantise_block(rows[r], inverses[r], bytes + r * kBlock);
+  transpose_groups(bytes, values);
+}
+
+// A panel of 16 rows. Rows and columns that the matrix does not have are 0.
 template <class T>
 void quantise(const T* source, int64_t row, int64_t rows, int64_t cols, uint8_t* panel) {
-  constexpr int64_t kRun = 4;
   const Int8Layout layout(rows, cols);
   auto* scales = reinterpret_cast<uint16_t*>(panel);
-  HWY_ALIGN uint8_t bytes[kRun][kPanel * kBlock];
-  for (int64_t run = 0; run < layout.blocks; run += kRun) {
-    const int64_t count = std::min(kRun, layout.blocks - run);
+  uint8_t* values = panel + layout.values_offset;
+  T padded[kPanel][kBlock];
+  for (int64_t b = 0; b < layout.blocks; ++b) {
+    const T* from[kPanel];
+    const int64_t count = std::min(kBlock, cols - b * kBlock);
     for (int64_t r = 0; r < kPanel; ++r) {
-      for (int64_t b = 0; b < count; ++b) {
-        const int64_t c = (run + b) * kBlock;
-        const int64_t valid = row + r < rows ? std::min(kBlock, cols - c) : 0;
-        const T* from = source + (row + r) * cols + c;
-        T padded[kBlock];
-        if (valid < kBlock) {
-          std::memset(static_cast<void*>(padded), 0, sizeof padded);
-          if (valid > 0) std::memcpy(padded, from, static_cast<size_t>(valid) * sizeof(T));
-          from = padded;
-        }
-        const int64_t ahead = run + kRun < layout.blocks ? (row + r) * cols + c + kRun * kBlock
-                                                         : (row + kPanel + r) * cols + b * kBlock;
-        for (int64_t v = 0; v < kBlock; v += static_cast<int64_t>(64 / sizeof(T)))
-          __builtin_prefetch(source + ahead + v, 0, 2);
-        scales[(run + b) * kPanel + r] = quantise_row(from, bytes[b] + r * kBlock);
-      }
+      from[r] = source + std::min(row + r, rows - 1) * cols + b * kBlock;
+      if (count == kBlock && row + r < rows) continue;
+      std::memset(static_cast<void*>(padded[r]), 0, sizeof padded[r]);
+      if (row + r < rows)
+        std::memcpy(static_cast<void*>(padded[r]), from[r], static_cast<size_t>(count) * sizeof(T));
+      from[r] = padded[r];
     }
-    for (int64_t b = 0; b < count; ++b)
-      transpose_groups(bytes[b], panel + layout.values_offset + (run + b) * kBlock * kPanel);
+    quantise_rows(from, values + b * kBlock * kPanel, scales + b * kPanel);
   }
   hwy::FlushStream();
 }
