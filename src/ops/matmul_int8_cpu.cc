@@ -126,7 +126,9 @@ HWY_INLINE void add_pairs(V16 a, V16 b, V32& sum) {
 #else
   V32 unused = sum;
   sum = hn::ReorderWidenMulAccumulate(DI(), a, b, sum, unused);
+#if !defined(__clang__)
   asm volatile("" : "+x"(sum.raw));  // NOLINT
+#endif
 #endif
 }
 
