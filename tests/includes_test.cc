@@ -6,6 +6,9 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <regex>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -114,6 +117,29 @@ TEST(Includes, TheProgramUsesThePublicSurfaceAlone) {
       EXPECT_LT(rank_of(folder_of(included)), 0) << entry.path() << " includes " << included;
     }
   }
+}
+
+// Two types of one name in one namespace are one type to the linker, which takes the members of
+// either: nothing warns, and objects are torn. Headers share the namespace fovea.
+TEST(Includes, ATypeHasOneHeader) {
+  std::map<std::string, std::set<std::string>> headers;
+  const std::regex definition("^(?:struct|class) ([A-Za-z0-9]+)(?: final)? *[:{].*");
+  for (const std::string root : {"/src", "/include"}) {
+    for (const auto& entry : fs::recursive_directory_iterator(FOVEA_SOURCE_DIR + root)) {
+      if (entry.path().extension() != ".h" || is_test(entry.path())) continue;
+      std::ifstream file(entry.path());
+      std::string prefix;  // of nested namespaces, which keep names apart
+      for (std::string line; std::getline(file, line);) {
+        std::smatch found;
+        if (line.starts_with("namespace ")) prefix += line;
+        if (std::regex_match(line, found, definition))
+          headers[prefix + " " + found[1].str()].insert(entry.path().string());
+      }
+    }
+  }
+  EXPECT_GT(headers.size(), 100u);
+  for (const auto& [name, files] : headers)
+    EXPECT_EQ(files.size(), 1u) << name << ": " << *files.begin() << ", " << *files.rbegin();
 }
 
 }  // namespace

@@ -44,13 +44,13 @@ Status check_ask(std::span<const Turn> turns, const AskOptions& options) {
   return check_sampling(sampling_of(options));
 }
 
-Result<Looked> look_at_image(const Model& model, std::vector<View>& views, int image,
+Result<Looked> look_at_image(const Model& model, std::vector<ImageView>& views, int image,
                              const AskOptions& options, const std::function<bool()>& keep_going) {
   const auto index = static_cast<size_t>(image);
   std::span<const Point> fixations;
   if (index < options.fixations.size()) fixations = options.fixations[index];
   const bool given = index < options.plans.size() && !options.plans[index].cells.empty();
-  View& view = views[index];
+  ImageView& view = views[index];
   auto looked =
       look(model, view, options, fixations, given ? &options.plans[index] : nullptr, keep_going);
   if (looked) return looked;
@@ -84,7 +84,7 @@ int64_t room_for_answer(const Model& model, const TokenPrompt& prompt, const Ask
   return std::min<int64_t>(options.max_tokens, model.config().text.max_positions - prompt.tokens());
 }
 
-void count_tokens(Usage& usage, const TokenPrompt& prompt, std::span<const View> views) {
+void count_tokens(Usage& usage, const TokenPrompt& prompt, std::span<const ImageView> views) {
   for (const ImageRange& range : prompt.images) {
     usage.image_tokens += range.end - range.begin;
     usage.image_tokens_full +=

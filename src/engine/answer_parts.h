@@ -19,7 +19,7 @@ std::vector<Turn> with_system(std::span<const Turn> turns, const std::string& sy
 // What a person may have given wrong, before any work.
 Status check_ask(std::span<const Turn> turns, const AskOptions& options);
 
-Result<Looked> look_at_image(const Model& model, std::vector<View>& views, int image,
+Result<Looked> look_at_image(const Model& model, std::vector<ImageView>& views, int image,
                              const AskOptions& options, const std::function<bool()>& keep_going);
 
 // A prompt longer than the context, or than memory has room for, is an error that says both.
@@ -28,7 +28,7 @@ Status check_context(const Model& model, const TokenPrompt& prompt, const AskOpt
 // How many tokens an answer to the prompt may have.
 int64_t room_for_answer(const Model& model, const TokenPrompt& prompt, const AskOptions& options);
 
-void count_tokens(Usage& usage, const TokenPrompt& prompt, std::span<const View> views);
+void count_tokens(Usage& usage, const TokenPrompt& prompt, std::span<const ImageView> views);
 
 // From the tokens after the last image to those of the images; nothing where it is not wanted.
 AttentionReadout readout_of(const Model& model, const TokenPrompt& prompt, bool wanted);

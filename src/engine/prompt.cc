@@ -19,7 +19,7 @@ ChatTurn chat_turn(const Turn& turn) {
 }
 
 // Appends the tokens of one image; their positions come later.
-void append_image(TokenPrompt& prompt, int image, int id, const View& view) {
+void append_image(TokenPrompt& prompt, int image, int id, const ImageView& view) {
   const int64_t begin = prompt.tokens();
   for (const Encoded* part : {&view.glance, &view.look}) {
     if (part->tokens.count == 0) continue;
@@ -32,12 +32,12 @@ void append_image(TokenPrompt& prompt, int image, int id, const View& view) {
   prompt.images.push_back({image, begin, prompt.tokens()});
 }
 
-void place(TokenPrompt& prompt, std::span<const View> views) {
+void place(TokenPrompt& prompt, std::span<const ImageView> views) {
   std::vector<std::vector<Cell>> cells;
   std::vector<ImageSpan> spans;
   cells.reserve(prompt.images.size());  // spans point into it
   for (const ImageRange& range : prompt.images) {
-    const View& view = views[static_cast<size_t>(range.image)];
+    const ImageView& view = views[static_cast<size_t>(range.image)];
     cells.push_back(view.glance.cells);
     cells.back().insert(cells.back().end(), view.look.cells.begin(), view.look.cells.end());
     spans.push_back(
@@ -69,7 +69,7 @@ Result<std::vector<int>> images_of(std::span<const Turn> turns, size_t count) {
 }
 
 Result<TokenPrompt> make_token_prompt(const Model& model, std::span<const Turn> turns,
-                                      std::span<const View> views) {
+                                      std::span<const ImageView> views) {
   std::vector<ChatTurn> chat;
   std::vector<int> shown;
   for (const Turn& turn : turns) {

@@ -48,7 +48,7 @@ Result<std::vector<int>> images_of(std::span<const Turn> turns, size_t count);
 
 // The views must hold their tokens already.
 Result<TokenPrompt> make_token_prompt(const Model& model, std::span<const Turn> turns,
-                                      std::span<const View> views);
+                                      std::span<const ImageView> views);
 
 // The part of a prompt from `begin` on, as the decoder takes it. The vectors live in the result.
 struct RunStorage {

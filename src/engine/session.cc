@@ -12,8 +12,8 @@
 namespace fovea {
 namespace {
 
-View view_of(std::string name, Image image, int64_t max_pixels) {
-  View view;
+ImageView view_of(std::string name, Image image, int64_t max_pixels) {
+  ImageView view;
   view.name = std::move(name);
   view.max_pixels = max_pixels;
   view.image = std::move(image);

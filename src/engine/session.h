@@ -17,7 +17,7 @@ struct SessionState {
   explicit SessionState(std::shared_ptr<const Model> shared) : model(std::move(shared)) {}
 
   std::shared_ptr<const Model> model;
-  std::vector<View> views;
+  std::vector<ImageView> views;
   DecoderMemory memory;
   std::vector<TokenKey> kept;  // whose keys and values are in `memory`
 };

@@ -12,7 +12,7 @@
 namespace fovea {
 namespace {
 
-SeeOptions see_options_of(const AskOptions& options, const View& view,
+SeeOptions see_options_of(const AskOptions& options, const ImageView& view,
                           std::span<const Point> fixations) {
   SeeOptions see;
   see.plan = options.plan;
@@ -36,7 +36,8 @@ bool operator==(const CanvasLimits& a, const CanvasLimits& b) {
 // Whether two limits give different canvases of an image.
 bool limits_matter(Size image, int64_t max_pixels) { return image.pixels() > max_pixels; }
 
-Status prepare_view(const Model& model, View& view, const SeeOptions& options, Stopwatch& watch) {
+Status prepare_view(const Model& model, ImageView& view, const SeeOptions& options,
+                    Stopwatch& watch) {
   const CanvasLimits limits = limits_of(model, options);
   if (view.prepared && (view.limits == limits || !view.image)) return Done{};
   const bool keep = limits_matter(view.image->size, model.checkpoint.processor().max_pixels);
@@ -81,7 +82,7 @@ int glance_tokens(const Plan& plan, Size canvas) {
   return coarse == cells ? static_cast<int>(cells) : 0;
 }
 
-void encode(const Model& model, View& view, Encoded& part, std::vector<Cell> cells,
+void encode(const Model& model, ImageView& view, Encoded& part, std::vector<Cell> cells,
             const EncodeOptions& options, Looked& looked) {
   Plan plan;
   plan.cells = std::move(cells);
@@ -97,7 +98,7 @@ void encode(const Model& model, View& view, Encoded& part, std::vector<Cell> cel
 
 }  // namespace
 
-Result<Looked> look(const Model& model, View& view, const AskOptions& options,
+Result<Looked> look(const Model& model, ImageView& view, const AskOptions& options,
                     std::span<const Point> fixations, const Plan* given,
                     const std::function<bool()>& keep_going) {
   Looked looked;
@@ -138,7 +139,7 @@ Result<Looked> look(const Model& model, View& view, const AskOptions& options,
   return looked;
 }
 
-Look report(const Model& model, const View& view, Looked looked) {
+Look report(const Model& model, const ImageView& view, Looked looked) {
   Look result;
   const int64_t patches = int64_t{looked.choice.plan.tokens()} * kPatchesPerCell;
   const auto bytes = patches * kPatchValues * static_cast<int64_t>(sizeof(float));

@@ -23,7 +23,7 @@ struct Encoded {
   int64_t number = 0;  // of the encoding: another number, other tokens
 };
 
-struct View {
+struct ImageView {
   std::string name;
   int64_t max_pixels = 0;
   std::optional<Image> image;  // decoded; kept where another canvas may be asked for
@@ -49,11 +49,11 @@ struct Looked {
 
 // Makes the plan of a view (or takes the given one, in any order) and encodes what of it is not
 // encoded yet. `keep_going` false ends it early, with tokens that are not to be used.
-Result<Looked> look(const Model& model, View& view, const AskOptions& options,
+Result<Looked> look(const Model& model, ImageView& view, const AskOptions& options,
                     std::span<const Point> fixations, const Plan* given,
                     const std::function<bool()>& keep_going);
 
 // For the trace, when there is time.
-Look report(const Model& model, const View& view, Looked looked);
+Look report(const Model& model, const ImageView& view, Looked looked);
 
 }  // namespace fovea

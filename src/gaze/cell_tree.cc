@@ -23,7 +23,7 @@ Children CellTree::children(const Cell& cell) const {
   return children;
 }
 
-Block CellTree::block(const Cell& cell) const {
+CellBlock CellTree::block(const Cell& cell) const {
   const auto end = [&](int index, int size) {
     return static_cast<int>(std::min<int64_t>((int64_t{index} + 1) << cell.level, size));
   };

@@ -22,16 +22,16 @@ struct Children {
 };
 
 // A rectangle of level-0 cells.
-struct Block {
+struct CellBlock {
   int row_begin = 0, row_end = 0;
   int col_begin = 0, col_end = 0;
 
   int64_t cells() const { return int64_t{row_end - row_begin} * (col_end - col_begin); }
-  bool holds(const Block& other) const {
+  bool holds(const CellBlock& other) const {
     return other.row_begin >= row_begin && other.row_end <= row_end &&
            other.col_begin >= col_begin && other.col_end <= col_end;
   }
-  bool touches(const Block& other) const {
+  bool touches(const CellBlock& other) const {
     return other.row_begin < row_end && other.row_end > row_begin && other.col_begin < col_end &&
            other.col_end > col_begin;
   }
@@ -45,7 +45,7 @@ class CellTree {
   Grid grid(int level) const { return grids_[static_cast<size_t>(level)]; }
   Cell root() const { return {levels() - 1, 0, 0}; }
   Children children(const Cell& cell) const;
-  Block block(const Cell& cell) const;          // the level-0 cells under a cell
+  CellBlock block(const Cell& cell) const;      // the level-0 cells under a cell
   std::vector<Cell> cells_of(int level) const;  // in the order of a plan
   // The finest level that takes at most 2/3 of the budget; the top where even that takes more.
   int glance_level(int budget_tokens) const;

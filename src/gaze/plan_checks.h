@@ -29,7 +29,7 @@ inline std::vector<int> coverage(const CellTree& tree, const std::vector<Cell>& 
   const Grid grid = tree.grid(0);
   std::vector<int> covered(static_cast<size_t>(grid.cells()), 0);
   for (const Cell& cell : cells) {
-    const Block block = tree.block(cell);
+    const CellBlock block = tree.block(cell);
     for (int row = block.row_begin; row < block.row_end; ++row)
       for (int col = block.col_begin; col < block.col_end; ++col)
         ++covered[static_cast<size_t>(row) * grid.cols + col];

@@ -19,7 +19,7 @@ namespace fovea {
 namespace {
 
 // In [0,1]. The sum is exact: below 2^53 for any canvas that fits in memory.
-double mean_relevance(const Map& relevance, const Block& region) {
+double mean_relevance(const Map& relevance, const CellBlock& region) {
   uint64_t sum = 0;
   for (int row = region.row_begin; row < region.row_end; ++row)
     for (int col = region.col_begin; col < region.col_end; ++col) sum += relevance.at(row, col);
@@ -27,9 +27,9 @@ double mean_relevance(const Map& relevance, const Block& region) {
 }
 
 // The largest cells that lie wholly inside the region and together cover it.
-void collect_largest(const CellTree& tree, const Block& region, const Cell& cell,
+void collect_largest(const CellTree& tree, const CellBlock& region, const Cell& cell,
                      std::vector<Cell>& cells) {
-  const Block block = tree.block(cell);
+  const CellBlock block = tree.block(cell);
   if (!region.touches(block)) return;
   if (region.holds(block)) {
     cells.push_back(cell);
@@ -39,7 +39,7 @@ void collect_largest(const CellTree& tree, const Block& region, const Cell& cell
 }
 
 // Adds the `count` most relevant level-0 cells of the region that are not among `cells`.
-void add_most_relevant(const Map& relevance, const Block& region, int64_t count,
+void add_most_relevant(const Map& relevance, const CellBlock& region, int64_t count,
                        std::vector<Cell>& cells) {
   const int cols = region.col_end - region.col_begin;
   std::vector<bool> read(static_cast<size_t>(region.cells()));
@@ -65,10 +65,11 @@ void add_most_relevant(const Map& relevance, const Block& region, int64_t count,
 
 std::vector<Cell> proportional_plan(const Scene& scene) {
   const CellTree tree(scene.canvas);
-  const std::vector<Block> regions = region_blocks(tree, scene.budget_tokens);
+  const std::vector<CellBlock> regions = region_blocks(tree, scene.budget_tokens);
   std::vector<double> relevance;
   relevance.reserve(regions.size());
-  for (const Block& region : regions) relevance.push_back(mean_relevance(*scene.relevance, region));
+  for (const CellBlock& region : regions)
+    relevance.push_back(mean_relevance(*scene.relevance, region));
   const TokenLimits limits = token_limits(regions, scene.budget_tokens);
   const std::vector<int64_t> tokens = share_tokens(
       softmax_weights(relevance, scene.params.temperature), limits.bounds, limits.total);

@@ -13,9 +13,9 @@ namespace fovea {
 std::vector<Cell> proportional_plan_reference(const Scene& scene) {
   const Map& relevance = *scene.relevance;
   const CellTree tree(scene.canvas);
-  const std::vector<Block> regions = region_blocks(tree, scene.budget_tokens);
+  const std::vector<CellBlock> regions = region_blocks(tree, scene.budget_tokens);
   std::vector<double> means;
-  for (const Block& region : regions) {
+  for (const CellBlock& region : regions) {
     double sum = 0;
     for (int row = region.row_begin; row < region.row_end; ++row)
       for (int col = region.col_begin; col < region.col_end; ++col) sum += relevance.at(row, col);

@@ -35,7 +35,7 @@ int ceil_div(int value, int by) { return (value + by - 1) / by; }
 
 }  // namespace
 
-std::vector<Block> region_blocks(const CellTree& tree, int budget_tokens) {
+std::vector<CellBlock> region_blocks(const CellTree& tree, int budget_tokens) {
   const Grid cells = tree.grid(0);
   const int64_t useful_tokens = std::min<int64_t>(budget_tokens, cells.cells());
   const Grid grid = region_grid(cells, std::max<int64_t>(1, useful_tokens / kMeanRegionTokens));
@@ -49,7 +49,7 @@ std::vector<Block> region_blocks(const CellTree& tree, int budget_tokens) {
   const auto border = [level](int64_t index, int parts, int coarse_size, int size) {
     return static_cast<int>(std::min<int64_t>(index * coarse_size / parts << level, size));
   };
-  std::vector<Block> blocks;
+  std::vector<CellBlock> blocks;
   for (int row = 0; row < grid.rows; ++row)
     for (int col = 0; col < grid.cols; ++col)
       blocks.push_back({border(row, grid.rows, coarse.rows, cells.rows),
@@ -74,11 +74,11 @@ std::vector<double> softmax_weights(std::span<const double> relevance, double te
   return weights;
 }
 
-TokenLimits token_limits(std::span<const Block> regions, int budget_tokens) {
+TokenLimits token_limits(std::span<const CellBlock> regions, int budget_tokens) {
   TokenLimits limits;
   int64_t most = 0;
   int64_t cells = 0;
-  for (const Block& region : regions) {
+  for (const CellBlock& region : regions) {
     const auto least = std::min<int64_t>({kRegionMinTokens, region.cells(), budget_tokens});
     limits.bounds.push_back({least, std::min<int64_t>(kRegionMaxTokens, region.cells())});
     most += limits.bounds.back().most;

@@ -17,7 +17,7 @@ inline constexpr int kRegionMaxTokens = 400;
 
 // The canvas as a grid of at most budget/64 regions, nearly square, in row-major order; one region
 // for a budget under 64. Borders lie on cells coarse enough that each region is at most 64 of them.
-std::vector<Block> region_blocks(const CellTree& tree, int budget_tokens);
+std::vector<CellBlock> region_blocks(const CellTree& tree, int budget_tokens);
 
 // exp((relevance - highest) / temperature), the softmax without its common factor, computed with
 // additions, multiplications and divisions alone: the same bits on every device.
@@ -42,6 +42,6 @@ struct TokenLimits {
   std::vector<TokenBounds> bounds;
   int64_t total = 0;
 };
-TokenLimits token_limits(std::span<const Block> regions, int budget_tokens);
+TokenLimits token_limits(std::span<const CellBlock> regions, int budget_tokens);
 
 }  // namespace fovea

@@ -22,10 +22,10 @@ TEST(Regions, PartTheCanvasIntoAtMostOneForEach64Tokens) {
         i % 2 == 0 ? random_grid(random, 200) : Grid{random.range(1, 100), random.range(1, 100)};
     const CellTree tree(canvas_of(grid));
     const int budget = random.range(1, 4'000);
-    const std::vector<Block> regions = region_blocks(tree, budget);
+    const std::vector<CellBlock> regions = region_blocks(tree, budget);
     ASSERT_LE(static_cast<int64_t>(regions.size()), std::max(1, budget / 64));
     std::vector<int> covered(static_cast<size_t>(grid.cells()), 0);
-    for (const Block& region : regions)
+    for (const CellBlock& region : regions)
       for (int row = region.row_begin; row < region.row_end; ++row)
         for (int col = region.col_begin; col < region.col_end; ++col)
           ++covered[static_cast<size_t>(row) * grid.cols + col];
@@ -107,15 +107,15 @@ TEST(Proportional, ARegionOfEvenDetailIsReadAtOneLevelWith20x20To8x8Cells) {
 TEST(Proportional, MoreRelevantRegionsGetMoreTokensWithinTheirBounds) {
   Setting setting({64, 64}, 1'024, score(0.1));
   const CellTree tree(setting.scene.canvas);
-  const std::vector<Block> regions = region_blocks(tree, 1'024);
+  const std::vector<CellBlock> regions = region_blocks(tree, 1'024);
   ASSERT_GE(regions.size(), 4u);
-  const Block best = regions[2];
+  const CellBlock best = regions[2];
   for (int row = best.row_begin; row < best.row_end; ++row)
     for (int col = best.col_begin; col < best.col_end; ++col)
       setting.relevance.at(row, col) = score(0.9);
   const std::vector<Cell> plan = setting.plan("proportional");
   EXPECT_EQ(plan.size(), 1'024u);
-  for (const Block& region : regions) {
+  for (const CellBlock& region : regions) {
     const auto tokens = std::count_if(
         plan.begin(), plan.end(), [&](const Cell& cell) { return region.holds(tree.block(cell)); });
     EXPECT_GE(tokens, kRegionMinTokens);

@@ -31,7 +31,7 @@ TEST(Thresholds, WithoutABudgetEveryCellIsReadAtLeastAsFineAsItsRelevanceWants) 
     for (const Cell& cell : cells) {
       uint16_t highest = 0;
       uint16_t highest_of_parent = 0;
-      const Block block = tree.block(cell);
+      const CellBlock block = tree.block(cell);
       for (int row = block.row_begin; row < block.row_end; ++row)
         for (int col = block.col_begin; col < block.col_end; ++col)
           highest = std::max(highest, setting.relevance.at(row, col));
@@ -45,7 +45,7 @@ TEST(Thresholds, WithoutABudgetEveryCellIsReadAtLeastAsFineAsItsRelevanceWants) 
       ASSERT_LE(cell.level, wanted(highest));
       // ... and no finer than the best cell beside it under the same parent asks for.
       if (cell.level == top) continue;
-      const Block parent = tree.block({cell.level + 1, cell.row / 2, cell.col / 2});
+      const CellBlock parent = tree.block({cell.level + 1, cell.row / 2, cell.col / 2});
       for (int row = parent.row_begin; row < parent.row_end; ++row)
         for (int col = parent.col_begin; col < parent.col_end; ++col)
           highest_of_parent = std::max(highest_of_parent, setting.relevance.at(row, col));

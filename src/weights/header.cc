@@ -180,19 +180,19 @@ Status check_cover(const std::vector<HeaderTensor>& tensors, int64_t data_bytes)
 
 }  // namespace
 
-const HeaderTensor* Header::find(std::string_view name) const {
+const HeaderTensor* FileHeader::find(std::string_view name) const {
   const auto found = std::lower_bound(
       tensors.begin(), tensors.end(), name,
       [](const HeaderTensor& tensor, std::string_view wanted) { return tensor.name < wanted; });
   return found != tensors.end() && found->name == name ? &*found : nullptr;
 }
 
-Result<Header> parse_header(std::string_view text, int64_t data_bytes) {
+Result<FileHeader> parse_header(std::string_view text, int64_t data_bytes) {
   const size_t valid = utf8_valid_bytes(text);
   if (valid != text.size())
     return bad_input(fmt::format("the header is not UTF-8 at byte {}", valid));
   JsonReader reader(text);
-  Header header;
+  FileHeader header;
   if (Status status = read_tensors(reader, data_bytes, header.tensors); !status)
     return status.error();
   header.unescaped = reader.take_unescaped();

@@ -19,14 +19,14 @@ inline constexpr int64_t kMaxHeaderBytes = int64_t{32} << 20;
 inline constexpr size_t kMaxTensors = 200'000;
 
 struct HeaderTensor {
-  std::string_view name;  // lies in the header's text or in Header::unescaped
+  std::string_view name;  // lies in the header's text or in FileHeader::unescaped
   DType dtype = DType::kF32;
   Shape shape;
   int64_t begin = 0;  // bytes from the end of the header
   int64_t end = 0;
 };
 
-struct Header {
+struct FileHeader {
   std::vector<HeaderTensor> tensors;  // sorted by name
   std::deque<std::string> unescaped;  // names that had escapes
 
@@ -36,6 +36,6 @@ struct Header {
 // `text` is the header without its length, `data_bytes` what follows it in the file. The result is
 // valid as a whole: every name once, every type known, every tensor as long as its shape says, and
 // the tensors cover the data without gap or overlap. The error says which tensor breaks what.
-Result<Header> parse_header(std::string_view text, int64_t data_bytes);
+Result<FileHeader> parse_header(std::string_view text, int64_t data_bytes);
 
 }  // namespace fovea

@@ -25,7 +25,7 @@ std::string message(const std::string& text, int64_t data_bytes) {
   return header ? "good" : header.error().message;
 }
 
-TEST(Header, EveryTensorComesOutAsItWasWritten) {
+TEST(FileHeader, EveryTensorComesOutAsItWasWritten) {
   const std::string text =
       "{\"__metadata__\":{\"format\":\"pt\"}," + entry("b", "BF16", "[2,3]", "[0,12]") + "," +
       entry("a", "F32", "[]", "[12,16]") + "," + entry("none", "F16", "[0,7]", "[16,16]") + "}  ";
@@ -45,12 +45,12 @@ TEST(Header, EveryTensorComesOutAsItWasWritten) {
   EXPECT_EQ(header->find(""), nullptr);
 }
 
-TEST(Header, NoTensorsAtAllIsAHeader) {
+TEST(FileHeader, NoTensorsAtAllIsAHeader) {
   EXPECT_EQ(message("{}", 0), "good");
   EXPECT_TRUE(contains(message("{}", 5), "5 bytes follow the last tensor"));
 }
 
-TEST(Header, AllTypesHaveTheirSize) {
+TEST(FileHeader, AllTypesHaveTheirSize) {
   for (int i = 0; i <= static_cast<int>(DType::kF4); ++i) {
     const auto dtype = static_cast<DType>(i);
     const int64_t bytes = 8 * dtype_bits(dtype) / 8;
@@ -65,7 +65,7 @@ TEST(Header, AllTypesHaveTheirSize) {
       contains(message("{" + entry("a", "F4", "[3]", "[0,2]") + "}", 2), "no file can hold"));
 }
 
-TEST(Header, BrokenTensorsAreNamed) {
+TEST(FileHeader, BrokenTensorsAreNamed) {
   const auto one = [](const std::string& dtype, const std::string& shape,
                       const std::string& offsets) {
     return message("{" + entry("x.weight", dtype, shape, offsets) + "}", 16);
@@ -100,7 +100,7 @@ TEST(Header, BrokenTensorsAreNamed) {
   EXPECT_TRUE(contains(message(R"({"x":[]})", 16), "described wrongly"));
 }
 
-TEST(Header, TheTensorsCoverTheDataOnce) {
+TEST(FileHeader, TheTensorsCoverTheDataOnce) {
   const auto two = [](const std::string& a, const std::string& b, int64_t data_bytes) {
     return message("{" + entry("a", "U8", "[8]", a) + "," + entry("b", "U8", "[8]", b) + "}",
                    data_bytes);
@@ -118,7 +118,7 @@ TEST(Header, TheTensorsCoverTheDataOnce) {
   EXPECT_TRUE(contains(two("[0,8]", "[8,16]", 15), "is the file cut off?"));
 }
 
-TEST(Header, DuplicateKeysAreRefused) {
+TEST(FileHeader, DuplicateKeysAreRefused) {
   const std::string a = entry("a", "U8", "[8]", "[0,8]");
   EXPECT_EQ(message("{" + a + "," + a + "}", 8), "tensor \"a\" is there twice");
   // The same name, written with an escape.
@@ -127,7 +127,7 @@ TEST(Header, DuplicateKeysAreRefused) {
   EXPECT_TRUE(contains(message(R"({"__metadata__":{},"__metadata__":{}})", 0), "twice"));
 }
 
-TEST(Header, WhatIsNotJsonOrNotUtf8IsRefused) {
+TEST(FileHeader, WhatIsNotJsonOrNotUtf8IsRefused) {
   for (const char* text :
        {"", " ", "null", "[]", "{", "{}}", "{\"a\"", "hello", "{\"a\":1}", "{,}"})
     EXPECT_NE(message(text, 0), "good") << text;
@@ -138,7 +138,7 @@ TEST(Header, WhatIsNotJsonOrNotUtf8IsRefused) {
   EXPECT_TRUE(contains(message(deep, 0), "more than 64 levels"));
 }
 
-TEST(Header, AStrangeNameStaysOnOneShortLine) {
+TEST(FileHeader, AStrangeNameStaysOnOneShortLine) {
   const std::string name = "line\\nbreak" + std::string(1'000'000, 'x');
   const std::string text = message("{" + entry(name, "F33", "[4]", "[0,16]") + "}", 16);
   EXPECT_TRUE(contains(text, "line\\x0abreak")) << text;
@@ -146,7 +146,7 @@ TEST(Header, AStrangeNameStaysOnOneShortLine) {
 }
 
 // 100,000 tensors, in an order that helps no sort; and one more than the limit.
-TEST(Header, ManyTensorsTakeLittleTime) {
+TEST(FileHeader, ManyTensorsTakeLittleTime) {
   const auto many = [](size_t count) {
     std::vector<size_t> order(count);
     for (size_t i = 0; i < count; ++i) order[i] = i;
@@ -171,7 +171,7 @@ TEST(Header, ManyTensorsTakeLittleTime) {
 }
 
 // Any single change of a byte gives a good header or a message of one line; never more.
-TEST(Header, DamagedBytesGiveAMessage) {
+TEST(FileHeader, DamagedBytesGiveAMessage) {
   const std::string good = "{\"__metadata__\":{\"format\":\"pt\"}," +
                            entry("b", "BF16", "[2,3]", "[0,12]") + "," +
                            entry("a", "F32", "[]", "[12,16]") + "}";

@@ -68,7 +68,7 @@ Result<SafetensorsFile> SafetensorsFile::open(const std::string& path) {
       !status)
     return status.error();
   const int64_t data_begin = kLengthBytes + *length;
-  Result<Header> header = parse_header({text.get(), bytes}, file->size() - data_begin);
+  Result<FileHeader> header = parse_header({text.get(), bytes}, file->size() - data_begin);
   if (!header) return in_file(path, header.error());
   return SafetensorsFile(*std::move(file), std::move(text), *std::move(header), data_begin);
 }

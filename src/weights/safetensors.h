@@ -28,7 +28,8 @@ class SafetensorsFile {
   std::optional<TensorView> find(std::string_view name) const;
 
  private:
-  SafetensorsFile(MappedFile file, std::unique_ptr<char[]> text, Header header, int64_t data_begin)
+  SafetensorsFile(MappedFile file, std::unique_ptr<char[]> text, FileHeader header,
+                  int64_t data_begin)
       : file_(std::move(file)),
         text_(std::move(text)),
         header_(std::move(header)),
@@ -37,7 +38,7 @@ class SafetensorsFile {
 
   MappedFile file_;
   std::unique_ptr<char[]> text_;  // names lie in it
-  Header header_;
+  FileHeader header_;
   int64_t data_begin_ = 0;
 };
 
