@@ -214,7 +214,7 @@ HWY_INLINE uint16_t quantise_row(const T* HWY_RESTRICT values, uint8_t* HWY_REST
 // two long compete for the same few places of a cache. The next runs are asked for in advance.
 template <class T>
 void quantise(const T* source, int64_t row, int64_t rows, int64_t cols, uint8_t* panel) {
-  constexpr int64_t kRun = 4;
+  constexpr int64_t kRun = 16;
   const Int8Layout layout(rows, cols);
   auto* scales = reinterpret_cast<uint16_t*>(panel);
   HWY_ALIGN uint8_t bytes[kRun][kPanel * kBlock];
