@@ -256,6 +256,22 @@ TEST(EngineLoad, AFileThatChangesUnderAModelThatUsesItIsAnError) {
   fs::remove_all(folder);
 }
 
+TEST(EngineLoad, AVocabularyOutsideOfTheFolderIsRefused) {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::temp_directory_path() / ("fovea_link_" + std::to_string(getpid()));
+  fs::remove_all(folder);
+  fs::copy(ask_path(), folder);
+  fs::remove(folder / "tokenizer.json");
+  fs::create_symlink(ask_path("tokenizer.json"), folder / "tokenizer.json");
+  const auto engine = Engine::load(folder.string());
+  ASSERT_TRUE(engine) << "the vocabulary is read while pictures are looked at";
+  const auto answer = engine->ask({}, "What?", {.max_tokens = 1});
+  ASSERT_FALSE(answer);
+  EXPECT_NE(answer.error().message.find("tokenizer.json"), std::string::npos)
+      << answer.error().message;
+  fs::remove_all(folder);
+}
+
 TEST(EngineLoad, BadFoldersAndFormatsAreRefused) {
   const auto refused = [](const std::string& folder, const LoadOptions& options,
                           const std::string& must_say) {

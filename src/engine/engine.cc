@@ -12,6 +12,7 @@
 #include "engine/session.h"
 #include "weights/loader.h"
 #include "weights/memory_need.h"
+#include "weights/model_folder.h"
 #include "weights/model_tensors.h"
 #include "weights/tensor_source.h"
 
@@ -26,6 +27,13 @@ Result<std::optional<WeightFormat>> format_of(const std::string& name) {
 }
 
 Result<Words> load_words(const std::string& folder, const ModelConfig& config) {
+  const auto files = ModelFolder::open(folder);
+  if (!files) return files.error();
+  // No link may lead out of the folder (ModelFolder).
+  for (const char* name :
+       {"tokenizer.json", "tokenizer_config.json", "chat_template.json", "chat_template.jinja"})
+    if (files->has(name))
+      if (const auto path = files->resolve(name); !path) return path.error();
   auto tokenizer = Tokenizer::load(folder);
   if (!tokenizer) return tokenizer.error();
   if (auto belongs = check_tokenizer(*tokenizer, config); !belongs)
