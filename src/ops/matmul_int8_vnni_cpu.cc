@@ -96,11 +96,11 @@ FOVEA_AVX512 FOVEA_INLINE void streams_avx512(const Tile& tile, int64_t panel_by
   const uint8_t* w_scales = tile.w_scales;
   __m512 sums[kP];
   FOVEA_UNROLL
-  for (int p = 0; p < kP; ++p) sums[p] = _mm512_setzero_ps();
+  for (__m512& sum : sums) sum = _mm512_setzero_ps();
   for (int64_t b = 0; b < tile.blocks; ++b) {
     __m512i block[kP];
     FOVEA_UNROLL
-    for (int p = 0; p < kP; ++p) block[p] = _mm512_set1_epi32(tile.starts[b]);
+    for (__m512i& sum : block) sum = _mm512_set1_epi32(tile.starts[b]);
     FOVEA_UNROLL
     for (int g = 0; g < 16; ++g) {
       int32_t four;
