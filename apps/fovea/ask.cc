@@ -95,13 +95,16 @@ int run(AskFlags& flags) {
   for (const std::string& image : flags.images)
     if (const auto added = session.add(image, flags.max_pixels); !added)
       return complain(added.error());
+  Waiting waiting(flags.common);
   const auto answer = session.ask(flags.question, options, [&](std::string_view piece) {
+    piece.empty() ? waiting.tick() : waiting.clear();
     if (!flags.json && !piece.empty()) {
       std::fwrite(piece.data(), 1, piece.size(), stdout);
       std::fflush(stdout);
     }
     return !StopOnInterrupt::asked();
   });
+  waiting.clear();
   if (!answer) return complain(answer.error());
   if (!flags.json) {
     fmt::print("\n");

@@ -70,11 +70,14 @@ class Conversation {
     turn.parts.push_back({-1, question});
     turns_.push_back(std::move(turn));
     const StopOnInterrupt stop;
-    const auto answer = session_.ask(turns_, flags_.options, [](std::string_view piece) {
+    Waiting waiting(flags_.common);
+    const auto answer = session_.ask(turns_, flags_.options, [&](std::string_view piece) {
+      piece.empty() ? waiting.tick() : waiting.clear();
       std::fwrite(piece.data(), 1, piece.size(), stdout);
       std::fflush(stdout);
       return !StopOnInterrupt::asked();
     });
+    waiting.clear();
     if (!answer) {
       complain(answer.error());
       turns_.pop_back();

@@ -170,6 +170,24 @@ Status add_fixation(AskOptions& options, const std::string& text, size_t images)
   return Done{};
 }
 
+Waiting::Waiting(const Common& common) : show_(isatty(STDERR_FILENO) != 0 && !common.quiet) {}
+
+void Waiting::tick() {
+  if (!show_) return;
+  const auto passed = std::chrono::steady_clock::now() - start_;
+  const int64_t seconds = std::chrono::duration_cast<std::chrono::seconds>(passed).count();
+  if (seconds == shown_s_) return;
+  shown_s_ = seconds;
+  fmt::print(stderr, "\rlooking and reading, {} s", seconds);
+  std::fflush(stderr);
+}
+
+void Waiting::clear() {
+  if (shown_s_ > 0) fmt::print(stderr, "\r\x1b[K");
+  show_ = false;
+  shown_s_ = 0;
+}
+
 namespace {
 
 volatile std::sig_atomic_t interrupted = 0;

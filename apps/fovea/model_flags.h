@@ -3,6 +3,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,19 @@ class StopOnInterrupt {
   StopOnInterrupt(const StopOnInterrupt&) = delete;
   StopOnInterrupt& operator=(const StopOnInterrupt&) = delete;
   static bool asked();
+};
+
+// Shows on a terminal how long an answer has been worked on, until its first text comes.
+class Waiting {
+ public:
+  explicit Waiting(const Common& common);
+  void tick();   // as often as one likes
+  void clear();  // before anything else is written
+
+ private:
+  bool show_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  int64_t shown_s_ = 0;
 };
 
 inline constexpr int kInterrupted = 130;  // as shells have it: 128 + SIGINT

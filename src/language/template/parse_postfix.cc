@@ -6,15 +6,19 @@ namespace fovea::jinja {
 
 using Kind = Expression::Kind;
 
+ExpressionPtr Parser::call(ExpressionPtr callee) {
+  ExpressionPtr node = make(Kind::kCall);
+  adopt(*node, std::move(callee));
+  arguments(*node);
+  return node;
+}
+
 ExpressionPtr Parser::postfix(ExpressionPtr inner) {
   while (true) {
     if (at_operator(".") || at_operator("[")) {
       inner = subscript(std::move(inner));
     } else if (at_operator("(")) {
-      ExpressionPtr call = make(Kind::kCall);
-      adopt(*call, std::move(inner));
-      arguments(*call);
-      inner = std::move(call);
+      inner = call(std::move(inner));
     } else {
       return inner;
     }
@@ -30,10 +34,7 @@ ExpressionPtr Parser::filters(ExpressionPtr inner) {
       take();
       inner = test(std::move(inner));
     } else if (at_operator("(")) {
-      ExpressionPtr call = make(Kind::kCall);
-      adopt(*call, std::move(inner));
-      arguments(*call);
-      inner = std::move(call);
+      inner = call(std::move(inner));
     } else {
       return inner;
     }

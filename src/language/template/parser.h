@@ -46,6 +46,7 @@ class Parser {
   ExpressionPtr unary(bool with_filter = true);
   ExpressionPtr primary();
   ExpressionPtr postfix(ExpressionPtr inner);
+  ExpressionPtr call(ExpressionPtr callee);
   ExpressionPtr filters(ExpressionPtr inner);
   ExpressionPtr filter(ExpressionPtr input);
   ExpressionPtr test(ExpressionPtr input);
