@@ -11,6 +11,7 @@
 
 #include "hwy/highway.h"
 #include "ops/attention_job.h"
+#include "ops/transpose_inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace fovea::HWY_NAMESPACE {
@@ -33,19 +34,6 @@ HWY_INLINE void TurnOut(const float* from, int64_t stride, const float* by, floa
 #else
 constexpr int kTurnRows = 4;
 
-template <class D, class V>
-HWY_INLINE void Turn(D d, V& r0, V& r1, V& r2, V& r3) {
-  const hn::Repartition<double, D> dd;
-  const auto low01 = hn::BitCast(dd, hn::InterleaveLower(d, r0, r1));
-  const auto low23 = hn::BitCast(dd, hn::InterleaveLower(d, r2, r3));
-  const auto high01 = hn::BitCast(dd, hn::InterleaveUpper(d, r0, r1));
-  const auto high23 = hn::BitCast(dd, hn::InterleaveUpper(d, r2, r3));
-  r0 = hn::BitCast(d, hn::InterleaveLower(dd, low01, low23));
-  r1 = hn::BitCast(d, hn::InterleaveUpper(dd, low01, low23));
-  r2 = hn::BitCast(d, hn::InterleaveLower(dd, high01, high23));
-  r3 = hn::BitCast(d, hn::InterleaveUpper(dd, high01, high23));
-}
-
 // to[j * stride + i] = by * rows[i][c + j], for i, j < 4.
 HWY_INLINE void TurnIn(const float* const* rows, int c, float by, float* to, int64_t stride) {
   const hn::Full128<float> d;
@@ -54,7 +42,7 @@ HWY_INLINE void TurnIn(const float* const* rows, int c, float by, float* to, int
   auto r1 = hn::Mul(factor, hn::LoadU(d, rows[1] + c));
   auto r2 = hn::Mul(factor, hn::LoadU(d, rows[2] + c));
   auto r3 = hn::Mul(factor, hn::LoadU(d, rows[3] + c));
-  Turn(d, r0, r1, r2, r3);
+  transpose_blocks(d, r0, r1, r2, r3);
   hn::StoreU(r0, d, to);
   hn::StoreU(r1, d, to + stride);
   hn::StoreU(r2, d, to + 2 * stride);
@@ -70,7 +58,7 @@ HWY_INLINE void TurnOut(const float* from, int64_t stride, const float* by, floa
   auto r1 = hn::Mul(factor, hn::LoadU(d, from + stride));
   auto r2 = hn::Mul(factor, hn::LoadU(d, from + 2 * stride));
   auto r3 = hn::Mul(factor, hn::LoadU(d, from + 3 * stride));
-  Turn(d, r0, r1, r2, r3);
+  transpose_blocks(d, r0, r1, r2, r3);
   hn::StoreU(r0, d, rows[0] + c);
   hn::StoreU(r1, d, rows[1] + c);
   hn::StoreU(r2, d, rows[2] + c);
