@@ -147,6 +147,10 @@ TEST(Ask, BadUseIsRefusedInOneLine) {
       expect_refused({"ask", kWide, "What?", "-m", kModel, flag, value}, flag);
   const auto folder = scratch();
   expect_refused({"ask", kWide, "Why?", "-m", kModel, "--json", "--trace", folder}, folder);
+  // Found before the model is looked for: no answer is lost for a folder that is not there.
+  expect_refused({"ask", kWide, "Why?", "-m", "none", "--gaze", folder / "no" / "gaze.png"},
+                 "gaze");
+  expect_refused({"ask", folder / "missing.png", "Why?", "-m", "none"}, "missing.png");
 }
 
 TEST(Ask, ControlCEndsAnAnswerCleanly) {

@@ -56,6 +56,22 @@ Status read_question(AskFlags& flags) {
   return Done{};
 }
 
+// What can be seen to be wrong with the files before a model is loaded and asked.
+Status check_files(const AskFlags& flags) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  for (const std::string& image : flags.images)
+    if (image != "-" && !fs::exists(image, error))
+      return bad_input(fmt::format("cannot open {}: is there such a file?", image));
+  for (const std::string& path : {flags.trace, flags.gaze}) {
+    if (path.empty() || path == "-") continue;
+    const fs::path folder = fs::path(path).parent_path();
+    if (fs::is_directory(path, error) || !(folder.empty() || fs::is_directory(folder, error)))
+      return bad_input(fmt::format("cannot write {}: is its folder there and writable?", path));
+  }
+  return Done{};
+}
+
 std::string gaze_path(const std::string& path, size_t index) {
   if (index == 0) return path;
   const std::filesystem::path whole(path);
@@ -84,6 +100,7 @@ int run(AskFlags& flags) {
       return complain(added.error());
   if (!flags.gaze.empty() && flags.images.empty())
     return complain(bad_input("--gaze needs an image"));
+  if (const auto checked = check_files(flags); !checked) return complain(checked.error());
   options.draw = !flags.gaze.empty();
   options.attention = !flags.trace.empty();
 

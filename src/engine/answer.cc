@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The spine of asking: one call per room, in order.
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <utility>
 
 #include "base/stopwatch.h"
