@@ -90,11 +90,8 @@ HWY_INLINE void dot_tile(const Dot<W>& dot, int64_t row_i, int64_t j, int64_t st
   const float* HWY_RESTRICT x = dot.x.values + row_i * dot.x.stride;
   const int64_t stride = dot.x.stride;
   VF sums[kRows][kM];
-  FOVEA_UNROLL
-  for (int r = 0; r < kRows; ++r) {
-    FOVEA_UNROLL
-    for (int i = 0; i < kM; ++i) sums[r][i] = hn::Zero(df);
-  }
+  for (auto& row : sums)
+    for (VF& sum : row) sum = hn::Zero(df);
   int64_t c = 0;
   for (; c + kLanes <= k; c += kLanes) {
     VF input[kM];
