@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+// The extension module fovea._fovea. What users see is the package around it (../fovea).
+#include "module.h"
+
+NB_MODULE(_fovea, module) {
+  module.doc() = "Fovea's C++ library; use the package fovea";
+  module.def("version", [] { return FOVEA_VERSION; });
+  fovea::python::add_cards(module);
+}

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+namespace fovea::python {
+
+void add_cards(nanobind::module_& module);
+
+}  // namespace fovea::python
