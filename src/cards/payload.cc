@@ -34,7 +34,7 @@ TickSize tick_size(const Card& card) {
 
 int pixels_around(int sixteenths) { return (sixteenths + kSixteenths - 1) / kSixteenths; }
 
-int arrow_length_px(int height_px) { return (16 * height_px + 5) / 10; }
+int arrow_length_px(int height_px) { return height_px; }
 int arrow_width_px(int height_px) { return (9 * height_px + 5) / 10; }
 
 Size ink_size(const Card& card) {
