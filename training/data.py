@@ -121,10 +121,11 @@ class Pool:
         with self.seed_lock:
             seed, families = self.next_seed, list(self.families)
             self.next_seed += self.batch
+            wide = seed // self.batch % 4 == 0
+        cards, payload = ((8, 48), (8, 24)) if wide else (self.cards_range, self.payload_range)
         return self.generate(
-            seed, self.batch, cards_min=self.cards_range[0], cards_max=self.cards_range[1],
-            payload_min=self.payload_range[0], payload_max=self.payload_range[1], questions=QUESTIONS,
-            families=families, tokenizer=self.tokenizer, question_tokens=22, answer_tokens=4, threads=self.threads,
+            seed, self.batch, cards_min=cards[0], cards_max=cards[1], payload_min=payload[0],
+            payload_max=payload[1], questions=QUESTIONS, families=families, tokenizer=self.tokenizer, question_tokens=22, answer_tokens=4, threads=self.threads,
             images=images.numpy())
 
     def _upload(self, images, arrays):

@@ -9,6 +9,7 @@ A piece goes on from the weights of the last one; the optimiser warms up again. 
 whole training the piece is: the learning rate falls over the whole. training/README.md tells the rest.
 """
 import argparse
+import collections
 import json
 import math
 import random
@@ -38,8 +39,9 @@ ARMS = {
     Arm("quadtree", 160, 6): 0.03,
 }
 FAMILIES_ALL = FAMILIES + ("read", "find", "find", "same", "follow", "follow", "count", "gap")
-READ_ENOUGH = 0.95  # of the answers of the arm "look": then the other families begin
+READ_ENOUGH = 0.95  # of the answers of the arm "full": then the other families begin
 WARM_UP_STEPS = 200
+RENEW_STEPS = 3  # a scene is used about three times, with other questions and cells
 REPORT_SECONDS = 10
 
 
@@ -60,6 +62,7 @@ class Runner:
         self.losses = torch.zeros(len(self.arms), 4, device=device)  # answer, gaze, aux, count
         self.graphs = {}
         self.graph_pool = torch.cuda.graph_pool_handle() if device.type == "cuda" else None
+        self.launched = collections.deque()
 
     def _work(self, number):
         loss, figures, losses = self.steps.loss(self.arms[number])
@@ -109,6 +112,11 @@ class Runner:
         else:
             self.graphs[number].replay()
             self.graphs["optimizer"].replay()
+            # A launch that waits for room in the queue would keep the generators' threads from running.
+            self.launched.append(torch.cuda.Event())
+            self.launched[-1].record()
+            if len(self.launched) > 2:
+                self.launched.popleft().synchronize()
 
     def report(self):
         """Accuracy and seen evidence of each arm and family since the last report, and the mean losses."""
@@ -169,7 +177,7 @@ def train(args):
             lr = learning_rate(args.lr, args.start + done * (args.end - args.start), state["step"] - first)
             runner.step(chooser.choices(range(len(runner.arms)), ARMS.values())[0], lr)
             state["step"] += 1
-            if state["step"] % 2 == 0:
+            if state["step"] % RENEW_STEPS == 0:
                 pool.renew()
             if now - reported > REPORT_SECONDS:
                 gradient = optimizer.momentum.norm().item()
@@ -178,7 +186,7 @@ def train(args):
                 log.write(json.dumps(line) + "\n")
                 log.flush()
                 show(line)
-                read = line["arms"].get("look", {}).get("families", {}).get("read", {})
+                read = line["arms"].get("full", {}).get("families", {}).get("read", {})
                 if not state["read_enough"] and read.get("right", 0) > READ_ENOUGH:
                     state["read_enough"] = True
                     pool.families = list(FAMILIES_ALL)
