@@ -13,6 +13,7 @@ PREFIX = 4            # tokens before the image
 ANSWER_STEPS = 4      # an answer of up to three tokens and its end
 UNSEEN_WEIGHT = 0.25  # of a question whose evidence is not in the plan: it teaches doubt only
 GAZE_WEIGHT, AUX_WEIGHT = 0.3, 0.7
+FINE_PRINT_PX = 13    # payloads up to this height show at level 0 alone
 
 
 @dataclass(frozen=True)
@@ -151,7 +152,7 @@ class Steps:
         unseen = batch.needed & ~fine[:, None]
         covered = ~unseen.any(-1)
 
-        answer, right = self.answer_loss(batch, x, covered | (arm.name == "uniform"))
+        answer, right = self.answer_loss(batch, x, covered)
         aux = self.aux_loss(batch, plan, tokens, fine)
         if plan.shape[2] > 64 and blocks[0] != 64:
             gaze = torch.zeros_like(answer)
@@ -188,7 +189,8 @@ class Steps:
         index, there = plans.card_of_cell(plan, batch.cards)
         card = batch.cards.gather(1, index[..., None].expand(-1, -1, 16))
         whole = ~(batch.payloads & ~fine[:, None]).any(-1)  # [B, CARDS]: the payload lies in fine cells of the plan
-        readable = there & ((level == 1) | ((level == 0) & whole.gather(1, index)))
+        large = card[..., 15] > FINE_PRINT_PX
+        readable = there & (((level == 1) & large) | ((level == 0) & whole.gather(1, index)))
         kind = card[..., 5]
         target = batch.cards.gather(1, card[..., 14].clamp(min=0)[..., None].expand(-1, -1, 16))
         heads = F.linear(tokens, self.p["aux.weight"], self.p["aux.bias"]).float().split(list(model.AUX.values()), -1)

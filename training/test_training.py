@@ -46,7 +46,7 @@ class Training(unittest.TestCase):
         steps, optimizer = self.steps()
         arm, losses = Arm("look", 4, 4, (32,)), []
         optimizer.lr.fill_(2e-3)
-        for _ in range(24):
+        for _ in range(48):
             loss, _, _ = steps.loss(arm)
             loss.backward()
             optimizer.step()

@@ -73,9 +73,9 @@ Status write_ids(const Tokenizer& tokenizer, const std::string& text, const char
 Status write_tokens(const TokenArrays& tokens, const CardQuestion& question, int64_t place) {
   const auto question_room = static_cast<int>(tokens.question_ids.shape(2));
   const auto answer_room = static_cast<int>(tokens.answer_ids.shape(2));
-  const auto written = write_ids(tokens.tokenizer, question.text, "question_tokens", question_room,
-                                 tokens.question_ids.data() + place * question_room,
-                                 tokens.question_length.data() + place);
+  auto written = write_ids(tokens.tokenizer, question.text, "question_tokens", question_room,
+                           tokens.question_ids.data() + place * question_room,
+                           tokens.question_length.data() + place);
   if (!written) return written;
   return write_ids(tokens.tokenizer, question.answer, "answer_tokens", answer_room,
                    tokens.answer_ids.data() + place * answer_room,
@@ -102,7 +102,7 @@ Status write_scene(const CardArrays& arrays, const CardOptions& options, uint64_
     for (const int card : question.evidence) mask |= uint64_t{1} << card;
     arrays.evidence.data()[place] = mask;
     if (arrays.tokens) {
-      const auto written = write_tokens(*arrays.tokens, question, place);
+      auto written = write_tokens(*arrays.tokens, question, place);
       if (!written) return written;
     }
     if (questions != nullptr) {

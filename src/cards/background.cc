@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The scales are added up on one grid of 129x129 nodes, whose rows are stretched to the width once;
-// what is left for each pixel is one step between two such rows, in loops the compiler vectorises.
+// what is left for each pixel is a sum, in loops the compiler vectorises.
 #include "cards/background.h"
 
 #include <algorithm>
@@ -12,9 +12,10 @@
 namespace fovea {
 namespace {
 
-constexpr int kSteps = 128;         // of the finest scale, across the longer side
-constexpr int kFraction = 1 << 15;  // places between nodes
-constexpr int kUnitBits = 6;        // brightness is in 64ths of a pixel's step
+constexpr int kSteps = 128;        // of the finest scale, across the longer side
+constexpr int kFractionBits = 15;  // of places between nodes
+constexpr int kFraction = 1 << kFractionBits;
+constexpr int kUnitBits = 6;  // brightness is in 64ths of a pixel's step
 constexpr int kUnit = 1 << kUnitBits;
 constexpr int kDarkest = 51 * kUnit;
 constexpr int kScaleRange = 42 * kUnit;  // what each scale adds at most
@@ -81,11 +82,8 @@ NodePlace place_of(int pixel, int longer_px) {
   return {static_cast<int>(place / kFraction), static_cast<int16_t>(place % kFraction)};
 }
 
-// a + (b - a) * fraction, with the product's high half: one instruction for eight pixels.
 int16_t between(int16_t a, int16_t b, int16_t fraction) {
-  const auto step = static_cast<int16_t>(b - a);
-  const auto half = static_cast<int16_t>((int32_t{step} * fraction) >> 16);
-  return static_cast<int16_t>(a + 2 * half);
+  return static_cast<int16_t>(a + (((b - a) * fraction) >> kFractionBits));
 }
 
 // Bytes of which each holds two values 0..15: sixteen xorshift generators side by side.
@@ -120,16 +118,36 @@ void stretch(const int16_t* nodes, const std::vector<NodePlace>& places, int16_t
   }
 }
 
-void paint_row(const int16_t* upper, const int16_t* lower, int16_t fraction, const uint8_t* noise,
-               size_t values, uint8_t* out) {
-  const size_t half = values / 2;
-  for (size_t i = 0; i < half; ++i)
-    out[i] = static_cast<uint8_t>((between(upper[i], lower[i], fraction) >> kUnitBits) +
-                                  (noise[i] & 15));
-  for (size_t i = half; i < values; ++i)
-    out[i] = static_cast<uint8_t>((between(upper[i], lower[i], fraction) >> kUnitBits) +
-                                  (noise[i - half] >> 4));
-}
+// Rows between two rows of nodes, each a step further down.
+struct RowWalk {
+  std::vector<int16_t> value;
+  std::vector<int16_t> step;  // from one row of pixels to the next
+
+  explicit RowWalk(size_t values) : value(values), step(values) {}
+
+  void start(const std::vector<int16_t>& upper, const std::vector<int16_t>& lower, NodePlace place,
+             int longer_px) {
+    const int rise = kSteps * kFraction / longer_px;
+    for (size_t i = 0; i < value.size(); ++i) {
+      value[i] = between(upper[i], lower[i], place.fraction);
+      step[i] = static_cast<int16_t>(((lower[i] - upper[i]) * rise) >> kFractionBits);
+    }
+  }
+  void paint(const std::vector<uint8_t>& noise, uint8_t* out) {
+    const size_t half = value.size() / 2;
+    walk(0, half, out, [&](size_t i) { return noise[i] & 15; });
+    walk(half, value.size(), out, [&](size_t i) { return noise[i - half] >> 4; });
+  }
+
+ private:
+  template <class Noise>
+  void walk(size_t begin, size_t end, uint8_t* out, const Noise& noise_at) {
+    for (size_t i = begin; i < end; ++i) {
+      out[i] = static_cast<uint8_t>((value[i] >> kUnitBits) + noise_at(i));
+      value[i] = static_cast<int16_t>(value[i] + step[i]);
+    }
+  }
+};
 
 // 16.16 places of a photograph for each pixel of a side, bilinear.
 struct PhotoPlace {
@@ -166,15 +184,19 @@ void paint_noise(const CardCanvas& canvas, CardRandom random) {
   std::vector<int16_t> lower(values);
   std::vector<uint8_t> noise(PixelNoise::room_for(values - values / 2));
   PixelNoise generator(random);
+  RowWalk rows(values);
   int stretched = -1;  // the node row that `lower` holds
   for (int y = 0; y < height_px; ++y) {
     const NodePlace place = place_of(y, longer_px);
-    while (stretched < place.node + 1) {
-      std::swap(upper, lower);
-      stretch(nodes.row(++stretched), places, lower.data());
+    if (stretched < place.node + 1) {
+      for (; stretched < place.node + 1; ++stretched) {
+        std::swap(upper, lower);
+        stretch(nodes.row(stretched + 1), places, lower.data());
+      }
+      rows.start(upper, lower, place, longer_px);
     }
     generator.fill(noise);
-    paint_row(upper.data(), lower.data(), place.fraction, noise.data(), values, canvas.at(0, y));
+    rows.paint(noise, canvas.at(0, y));
   }
 }
 

@@ -2,21 +2,20 @@
 #include "cards/mask.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "base/check.h"
 
 namespace fovea {
 namespace {
 
-// The largest whole number whose square is at most `value`.
+// The largest whole number whose square is at most `value`, by Newton's steps from above.
 int root(int64_t value) {
-  int64_t low = 0;
-  int64_t high = 1 << 16;  // a scene has fewer sixteenths
-  while (high - low > 1) {
-    const int64_t middle = (low + high) / 2;
-    (middle * middle <= value ? low : high) = middle;
-  }
-  return static_cast<int>(low);
+  if (value < 2) return static_cast<int>(value);
+  int64_t guess = int64_t{1} << ((std::bit_width(static_cast<uint64_t>(value)) + 1) / 2);
+  for (int64_t next = (guess + value / guess) / 2; next < guess; next = (guess + value / guess) / 2)
+    guess = next;
+  return static_cast<int>(guess);
 }
 
 // Half the length of a disc's chord at a height; -1 where there is none.
