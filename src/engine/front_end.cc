@@ -44,7 +44,8 @@ Result<Choice> choose(Threads& threads, const Prepared& prepared, const SeeOptio
               .relevance = &choice.relevance.relevance,
               .detail = &prepared.detail,
               .fixations = std::move(*fixations),
-              .budget_tokens = budget_of(options)};
+              .budget_tokens = budget_of(options),
+              .params = gaze_params_of(options)};
   if (scene.fixations.empty() && options.plan == "cortical")
     scene.fixations = find_fixations(*scene.relevance, canvas, scene.params.fixation_count);
   auto plan = make_plan(options.plan, scene);
@@ -67,7 +68,8 @@ Sight make_sight(Threads& threads, const Prepared& prepared, Choice& choice,
   sight.patch_bytes = patch_bytes;
   Relevance& relevance = choice.relevance;
   if (options.draw) {
-    const Scenery scenery = describe(sight, name, options, prepared.pyramid, relevance, watch);
+    Scenery scenery = describe(sight, name, options, prepared.pyramid, relevance, watch);
+    scenery.scan_path = choice.scan_path;
     sight.picture = draw_picture(threads, scenery);
     watch.lap("picture");
   }
