@@ -4,6 +4,10 @@ include(CMakePackageConfigHelpers)
 
 install(TARGETS fovea fovea_flags EXPORT foveaTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/fovea DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+# The model that `fovea ask` uses without --model, where the tree has it.
+if(EXISTS ${PROJECT_SOURCE_DIR}/models/tiny)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/models/ DESTINATION ${CMAKE_INSTALL_DATADIR}/fovea/models)
+endif()
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/fovea)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/fovea)

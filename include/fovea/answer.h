@@ -30,6 +30,15 @@ struct AskOptions {
   std::vector<std::vector<Point>> fixations;  // of each image, in its pixels; may be shorter
   std::vector<Plan> plans;                    // of each image, in any order; made here where empty
   bool size_bias = false;                     // coarse cells count for as much as they cover
+  // How "glance+look" looks. "mixed": fine cells behind the glance; "crops": rectangles, each an
+  // image of its own; "off": the glance alone. Empty: mixed for models made for it, else crops.
+  std::string look;
+  int looks = 1;      // at most; the budget is shared out evenly
+  double sure = 0.9;  // no further look where the first token is at least so probable
+  // What the question has to do with each place of each image, in place of what the model says; any
+  // grid, may be shorter, empty maps are left to the model.
+  std::vector<Map> coupling;
+  std::string balance;  // as in SeeOptions; empty: as suits the model
   // How to answer.
   int max_tokens = 256;
   double temperature = 0;  // 0: always the most likely token
@@ -76,10 +85,33 @@ struct Sight {
   Image picture;  // for a person; empty where it was not asked for
 };
 
-// One image of an answer.
+// A rectangle of an image, in canvas pixels.
+struct Area {
+  int x_px = 0;
+  int y_px = 0;
+  Size size;
+};
+
+// One look at an image, and why it went there.
+struct Saccade {
+  int begin = 0;  // its cells in the plan: [begin, end)
+  int end = 0;
+  Map coupling;  // that it followed; all zero where nothing was asked
+  Map relevance;
+  std::vector<Point> fixations;  // canvas pixels: the middles of its clusters, the best first
+  std::vector<Area> crops;       // of --look crops, in the order of their cells
+  double look_ms = 0;            // choosing and encoding
+  double read_ms = 0;            // reading the prompt with it
+  double confidence = 0;         // after it: how probable the most likely first token was
+};
+
+// One image of an answer. The cells of its plan stand in the order of their tokens: the glance, the
+// first look, the second, ...; its maps are those of the first look.
 struct Look : Sight {
-  int glance_tokens = 0;         // the first cells of the plan, encoded before the others
-  int encoded_tokens = 0;        // cells that went through the tower now; the others were kept
+  int glance_tokens = 0;   // the first cells of the plan, encoded before the others
+  int encoded_tokens = 0;  // cells that went through the tower now; the others were kept
+  std::string look;        // "mixed", "crops" or "off"; empty for plans of other makers
+  std::vector<Saccade> saccades;
   std::vector<float> attention;  // of the last prompt tokens to each cell of the plan
 };
 
@@ -93,10 +125,11 @@ struct Usage {
 };
 
 struct Trace {
-  std::string prompt;           // one placeholder token for each image
+  std::string prompt;           // one placeholder token for each image and each crop
   std::vector<int> prompt_ids;  // likewise
   std::vector<Look> looks;
   Usage usage;
+  double confidence = 0;         // how probable the most likely first token was
   std::vector<StageTime> times;  // "first_token" counts from the question to the first token
   int64_t weights_bytes = 0;
   int64_t kv_bytes = 0;    // keys and values of the language model

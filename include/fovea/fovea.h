@@ -50,7 +50,8 @@ struct SeeOptions {
   std::string question;           // shown in the picture; couples through `coupling`
   std::vector<Point> fixations;  // pixels of the image after EXIF rotation; none: relevance decides
   Map coupling;  // what the question has to do with each place; any grid, may be empty
-  std::string balance = "mean";  // how relevance is balanced: "mean", "product" or "sum"
+  std::string balance = "mean";  // of all maps: "mean", "product" or "sum"; or one map alone:
+                                 // "coupling", "salience" or "information"
   bool centre_bias = true;       // people look to the middle first
   bool draw = true;              // fill Sight::picture
   int64_t max_pixels = 0;        // refuse larger images; 0: the default limit of 178,956,970
@@ -67,6 +68,11 @@ Result<Map> load_map(const std::string& path);
 
 Status save_png(const std::string& path, const Image& image);
 Status save_png(const std::string& path, const Map& map);  // 16-bit gray, one pixel a cell
+
+// The folder of a model: `name` itself where it is a path or a folder that is there, else looked
+// for in $FOVEA_MODELS, in ../share/fovea/models and ../models from the program, and in the source
+// tree.
+Result<std::string> find_model(const std::string& name);
 
 struct LoadOptions {
   std::string weights;  // "f32", "bf16" or "int8"; empty: as the files have them
@@ -89,8 +95,8 @@ struct SessionState;
 // A loaded model. Copies share it, and so do sessions.
 class Engine {
  public:
-  // `folder` is a Hugging Face checkpoint of Qwen3-VL (docs/weights.md).
-  static Result<Engine> load(const std::string& folder, const LoadOptions& options = {});
+  // `name` as find_model takes it: a Hugging Face checkpoint of Qwen3-VL (docs/weights.md).
+  static Result<Engine> load(const std::string& name, const LoadOptions& options = {});
 
   ModelInfo info() const;
   Session session() const;
@@ -104,8 +110,8 @@ class Engine {
 };
 
 // Images and what was computed of them. A question costs what no earlier one has paid for: the
-// glance stays encoded, and the longest beginning that two prompts share stays in memory. One
-// question at a time.
+// glance stays encoded and read, and so does the longest beginning that two prompts share, up to
+// where the look begins that the question decides on. One question at a time.
 class Session {
  public:
   Session(Session&&) noexcept;

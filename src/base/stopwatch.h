@@ -20,6 +20,9 @@ class Stopwatch {
     last_ = now;
   }
 
+  // What passed since the last lap belongs to no stage.
+  void skip() { last_ = Clock::now(); }
+
   const std::vector<StageTime>& laps() const { return laps_; }
   double total_ms() const {
     double total = 0;

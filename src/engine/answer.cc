@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The spine of asking: one call per room, in order.
+#include <optional>
 #include <utility>
 
 #include "base/stopwatch.h"
 #include "engine/answer_parts.h"
 #include "engine/generate.h"
+#include "engine/look.h"
+#include "engine/read.h"
 #include "engine/session.h"
 
 namespace fovea {
@@ -21,39 +24,45 @@ Result<Answer> Session::ask(std::span<const Turn> turns, const AskOptions& optio
   const auto keep_going = [&] { return !(cancelled = cancelled || (on_text && !on_text(""))); };
 
   Stopwatch watch;
-  std::vector<Looked> looks;
-  for (const int image : *images) {
-    auto looked = look_at_image(model, state.views, image, options, keep_going);
-    if (!looked) return looked.error();
-    looks.push_back(std::move(*looked));
-  }
+  auto looks = glance_at_images(state, *images, options, keep_going);
+  if (!looks) return looks.error();
   watch.lap("look");
   if (!model.words.get()) return model.words.get().error();
 
   Answer answer;
   answer.finish = "cancelled";
-  if (keep_going()) {
-    auto prompt = make_token_prompt(model, all, state.views);
-    if (!prompt) return prompt.error();
-    if (auto fits = check_context(model, *prompt, options); !fits) return fits.error();
-    answer.trace.prompt = prompt->text;
-    answer.trace.prompt_ids = prompt->text_ids;
-    count_tokens(answer.trace.usage, *prompt, state.views);
-    watch.lap("prompt");
-
-    AttentionReadout readout = readout_of(model, *prompt, options.attention);
-    const auto logits =
-        prefill(state, *prompt, options, keep_going, readout, answer.trace.usage.kept_tokens);
-    watch.lap("prefill");
-    if (auto sound = model.sound(); !sound) return sound.error();
-    if (!logits.empty()) {
-      if (auto status = generate(state, *prompt, logits, options, on_text, watch, answer); !status)
-        return status.error();
+  std::optional<TokenPrompt> prompt;
+  Reading reading;
+  // Round 0 reads the question over the glances alone, where the model is to say what it points at;
+  // each further round takes a look and reads the prompt with it.
+  const int rounds = rounds_of(*looks);
+  const bool asks_model = any_asks_model(*looks);
+  for (int round = asks_model ? 0 : 1; keep_going(); ++round) {
+    if (round > 0 && rounds > 0) {
+      if (!take_looks(state, *images, *looks, round, prompt, reading, keep_going)) break;
+      watch.lap("look");
     }
-    for (size_t i = 0; i < looks.size(); ++i)
-      answer.trace.looks.push_back(
-          report_look(state, *prompt, (*images)[i], std::move(looks[i]), readout));
+    auto written = make_token_prompt(model, all, state.views);
+    if (!written) return written.error();
+    if (auto fits = check_context(model, *written, options); !fits) return fits.error();
+    prompt = std::move(*written);
+    watch.lap("prompt");
+    reading = read_prompt(state, *prompt, options,
+                          {.answer = round > 0,
+                           .couple = asks_model && round < rounds,
+                           .attention = options.attention && round > 0},
+                          keep_going);
+    watch.lap(round > 0 ? "prefill" : "read");
+    if (!reading.done) break;
+    if (note_reading(reading, round, rounds, options, *looks, answer.trace)) break;
   }
+  if (!reading.logits.empty() && !cancelled) {
+    if (auto sound = model.sound(); !sound) return sound.error();
+    auto status = generate(state, *prompt, reading.logits, options, on_text, watch, answer);
+    if (!status) return status.error();
+  }
+  if (prompt)
+    report_looks(state, *prompt, *images, std::move(*looks), reading.attention, answer.trace);
   finish_trace(state, watch, answer.trace);
   return answer;
 }

@@ -9,6 +9,7 @@
 
 #include "base/text.h"
 #include "engine/generate.h"
+#include "engine/look.h"
 #include "weights/memory_need.h"
 
 namespace fovea {
@@ -22,8 +23,37 @@ int64_t peak_bytes() {
   return 0;
 }
 
-// Memory for an answer is taken as it grows beyond this.
-constexpr int64_t kAnswerAtOnce = 1024;
+void count_tokens(Usage& usage, const TokenPrompt& prompt, std::span<const ImageView> views) {
+  for (const ImageRange& range : prompt.images) {
+    usage.image_tokens += range.end - range.begin;
+    if (!range.crop)
+      usage.image_tokens_full +=
+          grid_at(views[static_cast<size_t>(range.image)].prepared->canvas(), 0).cells();
+  }
+  usage.patches = usage.image_tokens * kPatchesPerCell;
+  usage.text_tokens = prompt.tokens() - usage.image_tokens;
+}
+
+// To each cell of an image's plan, where it is shown first.
+std::vector<float> attention_to(const TokenPrompt& prompt, int image, size_t cells,
+                                const AttentionReadout& readout) {
+  std::vector<float> attention;
+  for (const ImageRange& range : prompt.images) {
+    if (range.image != image || readout.mass.empty() || attention.size() >= cells) continue;
+    const auto begin = readout.mass.begin() - readout.key_begin;
+    attention.insert(attention.end(), begin + range.begin, begin + range.end);
+  }
+  return attention;
+}
+
+void add_time(std::vector<StageTime>& times, const StageTime& time) {
+  const auto known = std::find_if(times.begin(), times.end(),
+                                  [&](const StageTime& t) { return t.stage == time.stage; });
+  if (known == times.end())
+    times.push_back(time);
+  else
+    known->ms += time.ms;
+}
 
 }  // namespace
 
@@ -39,24 +69,33 @@ Status check_ask(std::span<const Turn> turns, const AskOptions& options) {
     return bad_input("a conversation must end with a turn of the user");
   if (options.max_tokens < 1)
     return bad_input(fmt::format("max_tokens {}: give 1 or more", options.max_tokens));
+  if (options.look != "" && options.look != "mixed" && options.look != "crops" &&
+      options.look != "off")
+    return bad_input(fmt::format("look {}: use mixed, crops or off", in_quotes(options.look)));
+  if (options.looks < 1) return bad_input(fmt::format("looks {}: give 1 or more", options.looks));
+  if (!(options.sure >= 0 && options.sure <= 1))
+    return bad_input(fmt::format("sure {}: give a probability from 0 to 1", options.sure));
   for (const std::string& stop : options.stop)
     if (stop.empty()) return bad_input("an empty stop string would end every answer; leave it out");
   return check_sampling(sampling_of(options));
 }
 
-Result<Looked> look_at_image(const Model& model, std::vector<ImageView>& views, int image,
-                             const AskOptions& options, const std::function<bool()>& keep_going) {
-  const auto index = static_cast<size_t>(image);
-  std::span<const Point> fixations;
-  if (index < options.fixations.size()) fixations = options.fixations[index];
-  const bool given = index < options.plans.size() && !options.plans[index].cells.empty();
-  ImageView& view = views[index];
-  auto looked =
-      look(model, view, options, fixations, given ? &options.plans[index] : nullptr, keep_going);
-  if (looked) return looked;
-  Error error = looked.error();
-  if (views.size() > 1) error.message = view.name + ": " + error.message;
-  return error;
+Result<std::vector<Looked>> glance_at_images(SessionState& state, std::span<const int> images,
+                                             const AskOptions& options,
+                                             const std::function<bool()>& keep_going) {
+  std::vector<Looked> looks;
+  for (const int image : images) {
+    const auto index = static_cast<size_t>(image);
+    ImageView& view = state.views[index];
+    auto looked = glance_at(*state.model, view, options, index, keep_going);
+    if (!looked) {
+      Error error = looked.error();
+      if (state.views.size() > 1) error.message = view.name + ": " + error.message;
+      return error;
+    }
+    looks.push_back(std::move(*looked));
+  }
+  return looks;
 }
 
 Status check_context(const Model& model, const TokenPrompt& prompt, const AskOptions& options) {
@@ -84,84 +123,41 @@ int64_t room_for_answer(const Model& model, const TokenPrompt& prompt, const Ask
   return std::min<int64_t>(options.max_tokens, model.config().text.max_positions - prompt.tokens());
 }
 
-void count_tokens(Usage& usage, const TokenPrompt& prompt, std::span<const ImageView> views) {
-  for (const ImageRange& range : prompt.images) {
-    usage.image_tokens += range.end - range.begin;
-    usage.image_tokens_full +=
-        grid_at(views[static_cast<size_t>(range.image)].prepared->canvas(), 0).cells();
+bool note_reading(const Reading& reading, int round, int rounds, const AskOptions& options,
+                  std::span<Looked> looks, Trace& trace) {
+  // What the first reading found in memory is of earlier questions; the rest is of this one.
+  if (round == 0 || (round == 1 && !any_asks_model(looks)))
+    trace.usage.kept_tokens = reading.kept_tokens;
+  if (round == 0) return false;
+  trace.confidence = confidence_of({reading.logits.data(), reading.logits.size()});
+  for (Looked& looked : looks) {
+    if (static_cast<int>(looked.saccades.size()) != round) continue;
+    looked.saccades.back().read_ms = reading.ms;
+    looked.saccades.back().confidence = trace.confidence;
   }
-  usage.patches = usage.image_tokens * kPatchesPerCell;
-  usage.text_tokens = prompt.tokens() - usage.image_tokens;
+  return round >= rounds || trace.confidence >= options.sure;
 }
 
-AttentionReadout readout_of(const Model& model, const TokenPrompt& prompt, bool wanted) {
-  AttentionReadout readout;
-  if (!wanted || prompt.images.empty()) return readout;
-  // The middle third of the layers: the first ones look nearby, the last ones at what comes next.
-  const int layers = model.config().text.num_layers;
-  for (int layer = layers / 3; layer < std::max(layers / 3 + 1, 2 * layers / 3); ++layer)
-    readout.layers.push_back(layer);
-  readout.key_begin = prompt.images.front().begin;
-  readout.key_end = prompt.images.back().end;
-  readout.query_begin =
-      static_cast<size_t>(readout.key_end);  // counted in the prompt until prefill
-  readout.query_end = prompt.ids.size();
-  return readout;
-}
-
-Buffer<float> prefill(SessionState& state, const TokenPrompt& prompt, const AskOptions& options,
-                      const std::function<bool()>& keep_going, AttentionReadout& readout,
-                      int64_t& kept) {
-  const Model& model = *state.model;
-  const auto differs =
-      std::mismatch(state.kept.begin(), state.kept.end(), prompt.keys.begin(), prompt.keys.end());
-  // The last token is computed always: its logits are not kept. So are tokens to be read out.
-  kept = std::min<int64_t>(differs.first - state.kept.begin(), prompt.tokens() - 1);
-  const bool read = !readout.layers.empty();
-  if (read) kept = std::min(kept, static_cast<int64_t>(readout.query_begin));
-  state.memory.truncate(kept);
-  state.kept.resize(static_cast<size_t>(kept));
-  state.memory.reserve(prompt.tokens() +
-                       std::min(room_for_answer(model, prompt, options), kAnswerAtOnce));
-
-  const RunStorage part = run_from(prompt, kept);
-  DecodeOptions decode;
-  decode.keep_going = keep_going;
-  if (read) {
-    readout.query_begin -= static_cast<size_t>(kept);
-    readout.query_end -= static_cast<size_t>(kept);
-    decode.readout = &readout;
+void report_looks(const SessionState& state, const TokenPrompt& prompt, std::span<const int> images,
+                  std::vector<Looked> looks, const AttentionReadout& attention, Trace& trace) {
+  trace.prompt = prompt.text;
+  trace.prompt_ids = prompt.text_ids;
+  count_tokens(trace.usage, prompt, state.views);
+  for (size_t i = 0; i < looks.size(); ++i) {
+    const ImageView& view = state.views[static_cast<size_t>(images[i])];
+    Look& look = trace.looks.emplace_back(report(*state.model, view, std::move(looks[i])));
+    look.attention = attention_to(prompt, images[i], look.plan.cells.size(), attention);
   }
-  Buffer<float> logits = model.decoder.decode(*model.threads, part.run, state.memory, decode);
-  if (!logits.empty()) state.kept = prompt.keys;
-  return logits;
-}
-
-Look report_look(const SessionState& state, const TokenPrompt& prompt, int image, Looked looked,
-                 const AttentionReadout& readout) {
-  Look look = report(*state.model, state.views[static_cast<size_t>(image)], std::move(looked));
-  for (const ImageRange& range : prompt.images) {
-    if (range.image != image || readout.mass.empty()) continue;
-    const auto begin = readout.mass.begin() - readout.key_begin;
-    look.attention.assign(begin + range.begin, begin + range.end);
-    break;
-  }
-  return look;
 }
 
 void finish_trace(const SessionState& state, const Stopwatch& watch, Trace& trace) {
-  // Stages of the front end, summed over images, then those of the whole.
-  for (const Look& look : trace.looks) {
-    for (const StageTime& time : look.times) {
-      const auto known = std::find_if(trace.times.begin(), trace.times.end(),
-                                      [&](const StageTime& t) { return t.stage == time.stage; });
-      if (known == trace.times.end())
-        trace.times.push_back(time);
-      else
-        known->ms += time.ms;
-    }
-  }
-  for (const StageTime& time : watch.laps()) trace.times.push_back(time);
+  // Stages of the front end, summed over images and looks, then those of the whole.
+  std::vector<StageTime> times;
+  for (const Look& look : trace.looks)
+    for (const StageTime& time : look.times) add_time(times, time);
+  for (const StageTime& time : trace.times) add_time(times, time);
+  for (const StageTime& time : watch.laps()) add_time(times, time);
+  trace.times = std::move(times);
   trace.weights_bytes = state.model->weights_bytes();
   trace.kv_bytes = static_cast<int64_t>(state.memory.bytes());
   trace.peak_bytes = peak_bytes();

@@ -67,8 +67,15 @@ Result<std::shared_ptr<const Model>> load_model(const std::string& folder,
   if (!tower) return tower.error();
   auto decoder = Decoder::build(config, text_source(*checkpoint, loader, *format));
   if (!decoder) return decoder.error();
+  std::optional<GazeHead> gaze;
+  if (config.gaze.size > 0) {
+    auto head = GazeHead::build(config, text_source(*checkpoint, loader, *format));
+    if (!head) return head.error();
+    gaze.emplace(std::move(*head));
+  }
   auto model = std::make_shared<Model>(std::move(threads), std::move(*checkpoint), kept,
                                        std::move(*tower), std::move(*decoder));
+  model->gaze = std::move(gaze);
   model->in_place = !loader.in_place().empty();
   model->words = std::move(words);
   model->checked =
@@ -88,8 +95,10 @@ Status Model::sound() const {
   return in_place ? checkpoint.intact() : Status(Done{});
 }
 
-Result<Engine> Engine::load(const std::string& folder, const LoadOptions& options) {
-  auto model = load_model(folder, options);
+Result<Engine> Engine::load(const std::string& name, const LoadOptions& options) {
+  const auto folder = find_model(name);
+  if (!folder) return folder.error();
+  auto model = load_model(*folder, options);
   if (!model) return model.error();
   return Engine(std::move(*model));
 }

@@ -44,7 +44,8 @@ Result<Choice> choose(Threads& threads, const Prepared& prepared, const SeeOptio
               .relevance = &choice.relevance.relevance,
               .detail = &prepared.detail,
               .fixations = std::move(*fixations),
-              .budget_tokens = budget_of(options)};
+              .budget_tokens = budget_of(options),
+              .params = gaze_params_of(options)};
   if (scene.fixations.empty() && options.plan == "cortical")
     scene.fixations = find_fixations(*scene.relevance, canvas, scene.params.fixation_count);
   auto plan = make_plan(options.plan, scene);

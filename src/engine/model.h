@@ -5,12 +5,14 @@
 #include <atomic>
 #include <future>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/threads.h"
 #include "fovea/fovea.h"
 #include "language/chat.h"
 #include "language/decoder.h"
+#include "language/gaze_head.h"
 #include "language/tokenizer.h"
 #include "ops/matrix.h"
 #include "vision/vision.h"
@@ -30,7 +32,8 @@ struct Model {
   WeightFormat format = WeightFormat::kF32;
   Tower tower;
   Decoder decoder;
-  bool in_place = false;  // some weights are used where they lie in the files
+  std::optional<GazeHead> gaze;  // of models that have one
+  bool in_place = false;         // some weights are used where they lie in the files
 
   // Work that goes on after loading, while the tower has its own: reading the vocabulary, and
   // looking at weights that were not looked at yet. Pictures need neither; no answer leaves before
@@ -52,7 +55,7 @@ struct Model {
 
   const ModelConfig& config() const { return checkpoint.config(); }
   int64_t weights_bytes() const {
-    return static_cast<int64_t>(tower.bytes()) + static_cast<int64_t>(decoder.bytes());
+    return static_cast<int64_t>(tower.bytes() + decoder.bytes() + (gaze ? gaze->bytes() : 0));
   }
   // Whether the weights are what they should be: finite, and their files unchanged.
   Status sound() const;

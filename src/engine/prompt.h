@@ -24,10 +24,12 @@ struct TokenKey {
   friend bool operator==(const TokenKey&, const TokenKey&) = default;
 };
 
-// The tokens of an image in a prompt.
+// The tokens of an image in a prompt, or those of a crop of it, which is an image there too.
 struct ImageRange {
   int image = 0;
+  bool crop = false;
   int64_t begin = 0;
+  int64_t glance_end = 0;  // looks follow; `begin` for plans without a glance, and for crops
   int64_t end = 0;
 };
 
@@ -37,6 +39,7 @@ struct TokenPrompt {
   std::vector<int> ids;            // with every visual token
   std::vector<TokenKey> keys;      // [ids]
   std::vector<ImageRange> images;  // in their order
+  std::vector<int64_t> part_ends;  // of everything that was encoded in one piece
   std::vector<VisualSpan> visual;  // `at` counts from the beginning of the prompt
   float next_position = 0;         // of the first token of the answer
 
@@ -46,16 +49,17 @@ struct TokenPrompt {
 // The images that turns name, each once; an error names one that the session does not have.
 Result<std::vector<int>> images_of(std::span<const Turn> turns, size_t count);
 
-// The views must hold their tokens already.
+// The views must hold their tokens already; those of the parts they show are taken. The crops of an
+// image follow it as more images, wherever it is shown.
 Result<TokenPrompt> make_token_prompt(const Model& model, std::span<const Turn> turns,
                                       std::span<const ImageView> views);
 
-// The part of a prompt from `begin` on, as the decoder takes it. The vectors live in the result.
+// Tokens [begin, end) of a prompt, as the decoder takes them. The vectors live in the result.
 struct RunStorage {
   std::vector<TokenPosition> positions;
   std::vector<VisualSpan> visual;
   TokenRun run;
 };
-RunStorage run_from(const TokenPrompt& prompt, int64_t begin);
+RunStorage run_of(const TokenPrompt& prompt, int64_t begin, int64_t end);
 
 }  // namespace fovea

@@ -3,11 +3,12 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <cmath>
 #include <filesystem>
+#include <utility>
 
 #include "base/text.h"
-#include "gaze/gaze.h"
 
 namespace fovea {
 
@@ -20,17 +21,29 @@ CanvasLimits canvas_limits_of(const SeeOptions& options) {
 }
 
 Result<RelevanceParams> relevance_params_of(const SeeOptions& options) {
+  constexpr std::array<std::pair<const char*, Balance>, 6> kForms = {
+      {{"mean", Balance::kMean},
+       {"product", Balance::kProduct},
+       {"sum", Balance::kSum},
+       {"coupling", Balance::kCoupling},
+       {"salience", Balance::kSalience},
+       {"information", Balance::kInformation}}};
   RelevanceParams params;
   params.centre_bias = options.centre_bias;
-  if (options.balance == "mean")
-    params.balance = Balance::kMean;
-  else if (options.balance == "product")
-    params.balance = Balance::kProduct;
-  else if (options.balance == "sum")
-    params.balance = Balance::kSum;
-  else
-    return bad_input(
-        fmt::format("unknown balance '{}'; use mean, product or sum", options.balance));
+  for (const auto& [name, form] : kForms) {
+    if (options.balance != name) continue;
+    params.balance = form;
+    return params;
+  }
+  return bad_input(
+      fmt::format("unknown balance '{}'; use mean, product, sum, coupling, salience or information",
+                  options.balance));
+}
+
+GazeParams gaze_params_of(const SeeOptions& options) {
+  GazeParams params;
+  // Coupling alone already says how far a thing reaches: its best cells, none lost to a neighbour.
+  if (options.balance == "coupling") params.neighbour_bonus = params.crowding = 0;
   return params;
 }
 

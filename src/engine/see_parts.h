@@ -7,6 +7,7 @@
 
 #include "base/stopwatch.h"
 #include "fovea/fovea.h"
+#include "gaze/gaze.h"
 #include "media/decode.h"
 #include "picture/picture.h"
 #include "pyramid/canvas.h"
@@ -17,6 +18,7 @@ namespace fovea {
 DecodeLimits decode_limits_of(const SeeOptions& options);
 CanvasLimits canvas_limits_of(const SeeOptions& options);
 Result<RelevanceParams> relevance_params_of(const SeeOptions& options);
+GazeParams gaze_params_of(const SeeOptions& options);
 int budget_of(const SeeOptions& options);
 
 // An image that was not decoded here keeps the same limits, and its buffer fits its size.

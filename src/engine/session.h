@@ -20,6 +20,9 @@ struct SessionState {
   std::vector<ImageView> views;
   DecoderMemory memory;
   std::vector<TokenKey> kept;  // whose keys and values are in `memory`
+  // Of the first of them, what a gaze head makes: queries of text, keys of a glance, nothing of
+  // other tokens. Shorter than `kept` where tokens were not read for a look.
+  std::vector<std::vector<float>> gaze_rows;
 };
 
 }  // namespace fovea

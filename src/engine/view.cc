@@ -6,18 +6,21 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/look.h"
 #include "engine/see_parts.h"
-#include "patches/patches.h"
+#include "gaze/gaze.h"
 
 namespace fovea {
 namespace {
 
-SeeOptions see_options_of(const AskOptions& options, const ImageView& view,
-                          std::span<const Point> fixations) {
+SeeOptions see_options_of(const Model& model, const AskOptions& options, const ImageView& view,
+                          size_t image) {
   SeeOptions see;
   see.plan = options.plan;
   see.budget_tokens = options.budget_tokens;
-  see.fixations.assign(fixations.begin(), fixations.end());
+  if (image < options.fixations.size()) see.fixations = options.fixations[image];
+  if (image < options.coupling.size()) see.coupling = options.coupling[image];
+  see.balance = balance_of(model, options, see);
   see.max_pixels = view.max_pixels;
   see.draw = options.draw;
   return see;
@@ -36,6 +39,11 @@ bool operator==(const CanvasLimits& a, const CanvasLimits& b) {
 // Whether two limits give different canvases of an image.
 bool limits_matter(Size image, int64_t max_pixels) { return image.pixels() > max_pixels; }
 
+void forget_parts(ImageView& view) {
+  view.parts.clear();
+  view.memory = {};
+}
+
 Status prepare_view(const Model& model, ImageView& view, const SeeOptions& options,
                     Stopwatch& watch) {
   const CanvasLimits limits = limits_of(model, options);
@@ -47,9 +55,8 @@ Status prepare_view(const Model& model, ImageView& view, const SeeOptions& optio
   if (!prepared) return prepared.error();
   view.prepared.emplace(std::move(*prepared));
   view.limits = limits;
-  view.glance = {};
-  view.look = {};
-  view.memory = {};
+  view.measured.reset();
+  forget_parts(view);
   return Done{};
 }
 
@@ -73,7 +80,7 @@ Result<Plan> in_order(Plan plan, Size canvas) {
 }
 
 // The cells of a glance+look plan that cover the canvas; 0 for plans of one piece.
-int glance_tokens(const Plan& plan, Size canvas) {
+int count_glance(const Plan& plan, Size canvas) {
   if (plan.maker != "glance+look") return 0;
   const int level = plan.cells.front().level;
   const int64_t cells = grid_at(canvas, level).cells();
@@ -82,60 +89,44 @@ int glance_tokens(const Plan& plan, Size canvas) {
   return coarse == cells ? static_cast<int>(cells) : 0;
 }
 
-void encode(const Model& model, ImageView& view, Encoded& part, std::vector<Cell> cells,
-            const EncodeOptions& options, Looked& looked) {
-  Plan plan;
-  plan.cells = std::move(cells);
-  const Patches patches = sample_patches(*model.threads, view.prepared->pyramid, plan);
-  looked.watch.lap("patches");
-  part.tokens =
-      model.tower.encode(*model.threads, patches, view.prepared->canvas(), view.memory, options);
-  looked.watch.lap("tower");
-  looked.encoded_tokens += plan.tokens();
-  part.cells = part.tokens.count > 0 ? std::move(plan.cells) : std::vector<Cell>();
-  part.number = ++view.encodings;
+// A plan that no question changes: a given one, or another maker's.
+Status make_whole(const Model& model, const ImageView& view, const Plan* given, Looked& looked) {
+  auto choice = choose(*model.threads, *view.prepared, looked.options, looked.watch);
+  if (!choice) return choice.error();
+  looked.choice = std::move(*choice);
+  if (given == nullptr) return Done{};
+  auto plan = in_order(*given, view.prepared->canvas());
+  if (!plan) return plan.error();
+  looked.choice.plan = std::move(*plan);
+  return Done{};
 }
 
 }  // namespace
 
-Result<Looked> look(const Model& model, ImageView& view, const AskOptions& options,
-                    std::span<const Point> fixations, const Plan* given,
-                    const std::function<bool()>& keep_going) {
+Result<Looked> glance_at(const Model& model, ImageView& view, const AskOptions& options,
+                         size_t image, const std::function<bool()>& keep_going) {
   Looked looked;
-  looked.options = see_options_of(options, view, fixations);
+  looked.options = see_options_of(model, options, view, image);
   if (auto status = prepare_view(model, view, looked.options, looked.watch); !status)
     return status.error();
-  auto choice = choose(*model.threads, *view.prepared, looked.options, looked.watch);
-  if (!choice) return choice.error();
-  looked.choice = std::move(*choice);
-  const Size canvas = view.prepared->canvas();
-  if (given != nullptr) {
-    auto plan = in_order(*given, canvas);
-    if (!plan) return plan.error();
-    looked.choice.plan = std::move(*plan);
-  }
+  const bool is_given = image < options.plans.size() && !options.plans[image].cells.empty();
+  const bool whole = is_given || options.plan != "glance+look";
+  if (auto status =
+          whole ? make_whole(model, view, is_given ? &options.plans[image] : nullptr, looked)
+                : plan_looks(model, view, options, looked);
+      !status)
+    return status.error();
+  looked.glance_tokens = count_glance(looked.choice.plan, view.prepared->canvas());
 
+  if (view.size_bias != options.size_bias) forget_parts(view);
+  view.size_bias = options.size_bias;
+  view.shown = 0;
   const std::vector<Cell>& cells = looked.choice.plan.cells;
-  looked.glance_tokens = glance_tokens(looked.choice.plan, canvas);
-  const bool whole = looked.glance_tokens == 0;
-  const auto border = whole ? cells.end() : cells.begin() + looked.glance_tokens;
-  const std::vector<Cell> glance(cells.begin(), border);
-  const std::vector<Cell> rest(border, cells.end());
-  const EncodeOptions encoding{
-      .keep = !whole, .size_bias = options.size_bias, .keep_going = keep_going};
-
-  if (view.glance.cells != glance || view.size_bias != options.size_bias) {
-    view.memory = {};
-    view.look = {};
-    view.size_bias = options.size_bias;
-    encode(model, view, view.glance, glance, encoding, looked);
-    if (view.glance.cells.empty()) return looked;  // it was stopped
-  }
-  if (view.look.cells != rest) {
-    view.look = {};
-    view.memory.truncate(whole ? 0 : int64_t{looked.glance_tokens} * kPatchesPerCell);
-    if (!rest.empty()) encode(model, view, view.look, rest, encoding, looked);
-  }
+  const bool keep = looked.glance_tokens > 0;
+  const auto border = keep ? cells.begin() + looked.glance_tokens : cells.end();
+  if (!show_cells(model, view, {cells.begin(), border}, keep, keep_going, looked)) return looked;
+  if (border != cells.end())
+    show_cells(model, view, {border, cells.end()}, keep, keep_going, looked);
   return looked;
 }
 
@@ -143,10 +134,16 @@ Look report(const Model& model, const ImageView& view, Looked looked) {
   Look result;
   const int64_t patches = int64_t{looked.choice.plan.tokens()} * kPatchesPerCell;
   const auto bytes = patches * kPatchValues * static_cast<int64_t>(sizeof(float));
+  std::vector<Point>& fixations = looked.choice.fixations;
+  if (fixations.empty())
+    for (const Saccade& saccade : looked.saccades)
+      fixations.insert(fixations.end(), saccade.fixations.begin(), saccade.fixations.end());
   static_cast<Sight&>(result) = make_sight(*model.threads, *view.prepared, looked.choice, view.name,
                                            looked.options, bytes, looked.watch);
   result.glance_tokens = looked.glance_tokens;
   result.encoded_tokens = looked.encoded_tokens;
+  result.look = std::move(looked.look);
+  result.saccades = std::move(looked.saccades);
   return result;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 #include "base/check.h"
 #include "gaze/gaze.h"
@@ -38,6 +39,45 @@ void inhibit(Map& map, int row, int col) {
 }
 
 }  // namespace
+
+std::vector<Point> find_clusters(std::span<const Cell> look, const Map& relevance, Size canvas,
+                                 int most) {
+  const Grid grid = relevance.grid;
+  Map waiting(grid);
+  for (const Cell& cell : look)
+    if (cell.level == 0) waiting.at(cell.row, cell.col) = 1;
+  struct Cluster {
+    double weight = 0;
+    double x_px = 0;
+    double y_px = 0;
+  };
+  std::vector<Cluster> clusters;
+  for (const Cell& start : look) {
+    if (start.level != 0 || waiting.at(start.row, start.col) == 0) continue;
+    Cluster& cluster = clusters.emplace_back();
+    std::vector<Cell> edge = {start};
+    waiting.at(start.row, start.col) = 0;
+    while (!edge.empty()) {
+      const Cell cell = edge.back();
+      edge.pop_back();
+      // One more than its score, so that a look at nothing relevant has a middle too.
+      const double weight = relevance.at(cell.row, cell.col) + 1.0;
+      cluster.weight += weight;
+      cluster.x_px += weight * middle_px(cell.col, canvas.width_px);
+      cluster.y_px += weight * middle_px(cell.row, canvas.height_px);
+      for (int r = std::max(cell.row - 1, 0); r <= std::min(cell.row + 1, grid.rows - 1); ++r)
+        for (int c = std::max(cell.col - 1, 0); c <= std::min(cell.col + 1, grid.cols - 1); ++c)
+          if (std::exchange(waiting.at(r, c), 0) != 0) edge.push_back({0, r, c});
+    }
+  }
+  std::stable_sort(clusters.begin(), clusters.end(),
+                   [](const Cluster& a, const Cluster& b) { return a.weight > b.weight; });
+  std::vector<Point> middles;
+  for (const Cluster& cluster : clusters)
+    if (static_cast<int>(middles.size()) < most)
+      middles.push_back({cluster.x_px / cluster.weight, cluster.y_px / cluster.weight});
+  return middles;
+}
 
 std::vector<Point> find_fixations(const Map& relevance, Size canvas, int count) {
   FOVEA_CHECK(relevance.grid == grid_at(canvas, 0) && !relevance.empty());

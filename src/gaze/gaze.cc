@@ -174,4 +174,18 @@ Result<Plan> make_plan(const std::string& maker, const Scene& scene) {
   return plan;
 }
 
+Result<Plan> make_glance(const Scene& scene) {
+  FOVEA_CHECK(scene.canvas.width_px > 0 && scene.canvas.height_px > 0);
+  const auto* const maker =
+      std::find_if(std::begin(kPlanMakers), std::end(kPlanMakers),
+                   [](const PlanMaker& known) { return known.make == glance_look_plan; });
+  if (const Status status = check_request(*maker, scene); !status) return status.error();
+  const CellTree tree(scene.canvas);
+  Plan plan;
+  plan.maker = maker->name;
+  plan.budget_tokens = scene.budget_tokens;
+  plan.cells = tree.cells_of(tree.glance_level(scene.budget_tokens));
+  return plan;
+}
+
 }  // namespace fovea

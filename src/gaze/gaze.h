@@ -9,6 +9,7 @@
 
 #include "fovea/result.h"
 #include "fovea/words.h"
+#include "gaze/cell_tree.h"
 #include "relevance/relevance.h"
 
 namespace fovea {
@@ -67,6 +68,27 @@ std::span<const PlanMaker> plan_makers();
 // Makes a plan and puts it in order. An error names what cannot be: an unknown maker, a budget, a
 // fixation outside the canvas, a parameter out of its range.
 Result<Plan> make_plan(const std::string& maker, const Scene& scene);
+
+// The glance of a glance+look plan by itself: the finest level that takes at most 2/3 of the
+// budget, which the plan keeps. The same errors as make_plan; nothing of the scene but canvas,
+// budget and fixations is looked at.
+Result<Plan> make_glance(const Scene& scene);
+
+// One more look on top of a glance: the best level-0 cells that are not among `seen` (inhibition of
+// return), row-major; `tokens` of them, or all that are left.
+std::vector<Cell> make_look(const Scene& scene, int64_t tokens, std::span<const Cell> seen = {});
+std::vector<Cell> make_look_reference(const Scene& scene, int64_t tokens,
+                                      std::span<const Cell> seen = {});
+
+// A look in rectangles of level-0 cells, at most four, that touch neither each other's cells nor
+// those of `seen`; `tokens` cells in all or fewer. Best first.
+std::vector<CellBlock> make_crops(const Scene& scene, int64_t tokens,
+                                  std::span<const Cell> seen = {});
+
+// Where a look went: the middles of its clusters (cells that touch), weighted by relevance, those
+// with the most relevance first, at most `most`; canvas pixels.
+std::vector<Point> find_clusters(std::span<const Cell> look, const Map& relevance, Size canvas,
+                                 int most);
 
 // The peaks of a level-0 relevance map, best first, with inhibition of return, in canvas pixels.
 // Fewer than `count` where no relevance is left; a flat map has one fixation, the centre of the

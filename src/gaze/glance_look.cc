@@ -32,14 +32,20 @@ constexpr int kNeighbours = 2;  // more add nothing: two make a line, a line mak
 
 class Look {
  public:
-  explicit Look(const Scene& scene)
-      : relevance_(*scene.relevance), params_(scene.params), states_(relevance_.score.size()) {}
+  Look(const Scene& scene, std::span<const Cell> seen)
+      : relevance_(*scene.relevance), params_(scene.params), states_(relevance_.score.size()) {
+    // Inhibition of return; what was seen earlier neither draws nor crowds this look.
+    for (const Cell& cell : seen)
+      if (cell.level == 0)
+        states_[static_cast<size_t>(cell.row) * relevance_.grid.cols + cell.col].chosen = true;
+  }
 
   std::vector<Cell> choose(int64_t count) {
     std::vector<Cell> chosen;
     queue_.reserve(states_.size());
     for (int place = 0; place < static_cast<int>(states_.size()); ++place)
-      queue_.push_back({gain(place), place});
+      if (!states_[static_cast<size_t>(place)].chosen) queue_.push_back({gain(place), place});
+    count = std::min(count, static_cast<int64_t>(queue_.size()));
     std::make_heap(queue_.begin(), queue_.end());
     // Every cell has an entry at or above its gain: crowding lowers gains without notice, so an
     // entry is measured again when it comes up; a bonus, which may raise them, adds a new entry at
@@ -115,14 +121,19 @@ class Look {
 
 }  // namespace
 
+std::vector<Cell> make_look(const Scene& scene, int64_t tokens, std::span<const Cell> seen) {
+  std::vector<Cell> look = Look(scene, seen).choose(tokens);
+  std::sort(look.begin(), look.end());
+  return look;
+}
+
 std::vector<Cell> glance_look_plan(const Scene& scene) {
   const CellTree tree(scene.canvas);
   const int level = tree.glance_level(scene.budget_tokens);
   std::vector<Cell> plan = tree.cells_of(level);
   if (level == 0) return plan;
-  const int64_t look_tokens =
-      std::min(scene.budget_tokens - tree.grid(level).cells(), tree.grid(0).cells());
-  const std::vector<Cell> look = Look(scene).choose(look_tokens);
+  const std::vector<Cell> look =
+      make_look(scene, scene.budget_tokens - tree.grid(level).cells(), {});
   plan.insert(plan.end(), look.begin(), look.end());
   return plan;
 }

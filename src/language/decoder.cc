@@ -62,6 +62,12 @@ void prepare_layers(const TextConfig& config, int64_t new_tokens, DecoderMemory&
   if (needed > capacity) memory.reserve(std::max(needed, capacity + capacity / 2));
 }
 
+void start_hidden(const TextConfig& config, const TokenRun& run, int layers,
+                  HiddenReadout& readout) {
+  FOVEA_CHECK(readout.layers >= 1 && readout.layers <= layers);
+  readout.hidden = Buffer<float>(run.ids.size() * static_cast<size_t>(config.hidden_size));
+}
+
 // What the calls for the chunks of one run share.
 struct Run {
   Threads& threads;
@@ -70,6 +76,8 @@ struct Run {
   const TokenRun& tokens;
   const DecodeOptions& options;
   DecoderMemory& memory;
+  int layers = 0;  // that are computed
+  bool wants_logits = false;
 
   // Tokens [begin, end) of the run.
   struct Chunk {
@@ -127,12 +135,14 @@ void Run::add_deepstack(const Chunk& chunk, size_t layer, int64_t first_row) con
   });
 }
 
-// The last layer's output is needed only where logits are; its queries also where they are read.
+// The last layer's output is needed only where logits are, or where it is read; its queries also
+// where their attention is.
 LayerCall Run::call_for(const Chunk& chunk, int layer) const {
   LayerCall call{threads, config, weights.layers[static_cast<size_t>(layer)], memory.scratch,
                  chunk.rows()};
-  if (layer + 1 < config.num_layers || options.on_layer || options.all_logits) return call;
-  const bool has_last = chunk.end == static_cast<int64_t>(tokens.ids.size());
+  const bool is_read = options.hidden != nullptr && options.hidden->layers == layer + 1;
+  if (layer + 1 < layers || is_read || options.on_layer || options.all_logits) return call;
+  const bool has_last = wants_logits && chunk.end == static_cast<int64_t>(tokens.ids.size());
   call.first_output = has_last ? chunk.rows() - 1 : chunk.rows();
   call.first_query = call.first_output;
   const AttentionReadout* readout = options.readout;
@@ -145,7 +155,7 @@ LayerCall Run::call_for(const Chunk& chunk, int layer) const {
 }
 
 bool Run::run_layers(const Chunk& chunk) const {
-  for (int i = 0; i < config.num_layers; ++i) {
+  for (int i = 0; i < layers; ++i) {
     if (options.keep_going && !options.keep_going()) return false;
     KeyValues& kv = memory.layers[static_cast<size_t>(i)];
     const LayerCall call = call_for(chunk, i);
@@ -158,6 +168,9 @@ bool Run::run_layers(const Chunk& chunk) const {
     feed_forward(call);
     add_deepstack(chunk, static_cast<size_t>(i), call.first_output);
     if (options.on_layer) options.on_layer(i, chunk.begin, chunk.rows(), row(0));
+    if (options.hidden != nullptr && options.hidden->layers == i + 1)
+      std::memcpy(options.hidden->hidden.data() + chunk.begin * config.hidden_size, row(0),
+                  static_cast<size_t>(chunk.rows() * config.hidden_size) * sizeof(float));
   }
   return true;
 }
@@ -182,34 +195,52 @@ size_t Decoder::bytes() const { return weights_->bytes(); }
 
 Buffer<float> Decoder::decode(Threads& threads, const TokenRun& run, DecoderMemory& memory,
                               const DecodeOptions& options) const {
+  FOVEA_CHECK(options.layers == 0);
+  const size_t rows = options.all_logits ? run.ids.size() : 1;
+  Buffer<float> logits(rows * static_cast<size_t>(config_.vocab_size));
+  if (!work(threads, run, memory, options, &logits)) return {};
+  return logits;
+}
+
+bool Decoder::read(Threads& threads, const TokenRun& run, DecoderMemory& memory,
+                   const DecodeOptions& options) const {
+  FOVEA_CHECK(!options.all_logits && options.layers >= 0 && options.layers <= config_.num_layers);
+  const int64_t before = memory.tokens();
+  const bool done = work(threads, run, memory, options, nullptr);
+  if (options.layers > 0) memory.truncate(before);
+  return done;
+}
+
+bool Decoder::work(Threads& threads, const TokenRun& run, DecoderMemory& memory,
+                   const DecodeOptions& options, Buffer<float>* logits) const {
   FOVEA_CHECK(options.chunk_tokens > 0);
   check_run(config_, run, memory);
   const auto count = static_cast<int64_t>(run.ids.size());
   const int64_t before = memory.tokens();
+  const int layers = options.layers > 0 ? options.layers : config_.num_layers;
   if (options.readout != nullptr) start_readout(config_, run, before + count, *options.readout);
+  if (options.hidden != nullptr) start_hidden(config_, run, layers, *options.hidden);
   prepare_layers(config_, count, memory);
   prepare_scratch(config_, std::min<int64_t>(options.chunk_tokens, count), memory.scratch);
-  const Run work{threads, config_, *weights_, run, options, memory};
-  const int64_t vocab = config_.vocab_size;
-  Buffer<float> logits(static_cast<size_t>(options.all_logits ? count * vocab : vocab));
+  const Run all{threads, config_, *weights_, run, options, memory, layers, logits != nullptr};
   for (int64_t begin = 0; begin < count; begin += options.chunk_tokens) {
     const Run::Chunk chunk{begin, std::min(begin + options.chunk_tokens, count)};
     DecoderScratch& scratch = memory.scratch;
-    work.embed(chunk);
+    all.embed(chunk);
     turn_angles(
         threads, config_,
         run.positions.subspan(static_cast<size_t>(begin), static_cast<size_t>(chunk.rows())),
         scratch.cos.data(), scratch.sin.data());
-    if (!work.run_layers(chunk)) {
+    if (!all.run_layers(chunk)) {
       memory.truncate(before);
-      return {};
+      return false;
     }
     if (options.all_logits)
-      work.write_logits(0, chunk.rows(), logits.data() + begin * vocab);
-    else if (chunk.end == count)
-      work.write_logits(chunk.rows() - 1, 1, logits.data());
+      all.write_logits(0, chunk.rows(), logits->data() + begin * config_.vocab_size);
+    else if (logits != nullptr && chunk.end == count)
+      all.write_logits(chunk.rows() - 1, 1, logits->data());
   }
-  return logits;
+  return true;
 }
 
 size_t DecoderScratch::bytes() const {

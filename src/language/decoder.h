@@ -77,10 +77,19 @@ struct AttentionReadout {
   std::vector<float> mass;  // the result: [key_end - key_begin]
 };
 
+// The hidden state after the first `layers` layers, deepstack added: what the next layer reads.
+struct HiddenReadout {
+  int layers = 0;        // 1 or more
+  Buffer<float> hidden;  // the result: [tokens of the run][hidden_size]
+};
+
 struct DecodeOptions {
   int chunk_tokens = 512;               // a long run is worked on in chunks of so many
   bool all_logits = false;              // after each token of the run: [tokens][vocab_size]
   AttentionReadout* readout = nullptr;  // filled where given
+  HiddenReadout* hidden = nullptr;      // likewise
+  // read() alone: only the first so many layers, where above 0. The memory is then left as it was.
+  int layers = 0;
   // For tests and traces: sees each layer's output after its deepstack addition, for each chunk:
   // [tokens][hidden_size].
   std::function<void(int layer, int64_t first_token, int64_t tokens, const float* hidden)> on_layer;
@@ -101,10 +110,16 @@ class Decoder {
   Buffer<float> decode(Threads& threads, const TokenRun& run, DecoderMemory& memory,
                        const DecodeOptions& options = {}) const;
 
+  // The same without logits; false where `keep_going` ended it.
+  bool read(Threads& threads, const TokenRun& run, DecoderMemory& memory,
+            const DecodeOptions& options = {}) const;
+
   const TextConfig& config() const { return config_; }
   size_t bytes() const;  // of its weights
 
  private:
+  bool work(Threads& threads, const TokenRun& run, DecoderMemory& memory,
+            const DecodeOptions& options, Buffer<float>* logits) const;
   Decoder(const TextConfig& config, std::shared_ptr<const DecoderWeights> weights)
       : config_(config), weights_(std::move(weights)) {}
 

@@ -13,6 +13,20 @@ constexpr int64_t kChunkCells = 4096;
 double to_unit(uint16_t score) { return score / 65535.0; }
 uint16_t to_score(double unit) { return static_cast<uint16_t>(unit * 65535 + 0.5); }
 
+// The map that alone is the relevance; null where the forms weigh all three.
+const Map* one_map(Balance form, const Relevance& parts, const Map& asked) {
+  switch (form) {
+    case Balance::kCoupling:
+      return &asked;
+    case Balance::kSalience:
+      return &parts.salience;
+    case Balance::kInformation:
+      return &parts.information;
+    default:
+      return nullptr;
+  }
+}
+
 }  // namespace
 
 double navigate(Balance form, double a, double b, double weight) {
@@ -23,7 +37,7 @@ double navigate(Balance form, double a, double b, double weight) {
       return std::pow(a, 2 * weight) * std::pow(b, 2 * (1 - weight));
     case Balance::kSum:
       return std::min(1.0, weight * a + (1 - weight) * b);
-    case Balance::kMean:
+    default:
       break;
   }
   if (a <= 0 || b <= 0) return 0;
@@ -37,7 +51,9 @@ void balance(Threads& threads, const RelevanceParams& params, Relevance& parts) 
   for (Map* map : {&parts.compress_particularize, &parts.exploit_explore, &parts.focus_diversify,
                    &parts.relevance})
     *map = Map(grid);
-  const Balance form = params.balance;
+  // The tensions of one map alone are those of the default form: they decide nothing.
+  const Map* alone = one_map(params.balance, parts, asked);
+  const Balance form = alone == nullptr ? params.balance : Balance::kMean;
   threads.for_each(grid.cells(), kChunkCells, [&](int64_t begin, int64_t end) {
     for (auto cell = static_cast<size_t>(begin); cell < static_cast<size_t>(end); ++cell) {
       const double information = to_unit(parts.information.score[cell]);
@@ -54,6 +70,7 @@ void balance(Threads& threads, const RelevanceParams& params, Relevance& parts) 
                                              : (compress + exploit + focus) / 3);
     }
   });
+  if (alone != nullptr) parts.relevance.score = alone->score;
 }
 
 }  // namespace fovea

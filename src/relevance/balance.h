@@ -8,6 +8,7 @@
 //   kMean     1 / (w/a + (1-w)/b), 0 where a or b is 0      the mean of the three
 //   kProduct  a^(2w) b^(2-2w), which is a b for w = 1/2     the cube root of the three multiplied
 //   kSum      w a + (1-w) b                                 the mean of the three
+//   kCoupling, kSalience, kInformation                      that map alone
 //
 // The default is the weighted harmonic mean, an AND that bends: both poles must agree, the weaker
 // one decides, and a tension between equals is what they are. All forms stay in [0,1] and never

@@ -19,7 +19,11 @@ uint16_t score_of(double value) {
 
 }  // namespace
 
-void balance_reference(const RelevanceParams& params, Relevance& parts) {
+void balance_reference(const RelevanceParams& given, Relevance& parts) {
+  RelevanceParams params = given;
+  const bool alone = given.balance == Balance::kCoupling || given.balance == Balance::kSalience ||
+                     given.balance == Balance::kInformation;
+  if (alone) params.balance = Balance::kMean;
   const Map& asked = parts.coupling.empty() ? parts.salience : parts.coupling;
   parts.compress_particularize = parts.exploit_explore = parts.focus_diversify = parts.relevance =
       Map(parts.information.grid);
@@ -38,6 +42,9 @@ void balance_reference(const RelevanceParams& params, Relevance& parts) {
         score_of(params.balance == Balance::kProduct ? std::pow(compress * exploit * focus, 1.0 / 3)
                                                      : (compress + exploit + focus) / 3);
   }
+  if (given.balance == Balance::kCoupling) parts.relevance = asked;
+  if (given.balance == Balance::kSalience) parts.relevance = parts.salience;
+  if (given.balance == Balance::kInformation) parts.relevance = parts.information;
 }
 
 }  // namespace fovea

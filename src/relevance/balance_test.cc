@@ -9,6 +9,7 @@ namespace fovea {
 namespace {
 
 constexpr std::array kForms = {Balance::kMean, Balance::kProduct, Balance::kSum};
+constexpr std::array kAlone = {Balance::kCoupling, Balance::kSalience, Balance::kInformation};
 
 // One cell for each triple; an empty coupling where none is given.
 Relevance parts_of(std::vector<uint16_t> information, std::vector<uint16_t> salience,
@@ -39,7 +40,8 @@ double random_weight(std::mt19937& random) {
 
 RelevanceParams random_params(std::mt19937& random) {
   RelevanceParams params;
-  params.balance = kForms[random() % kForms.size()];
+  const size_t form = random() % (kForms.size() + kAlone.size());
+  params.balance = form < kForms.size() ? kForms[form] : kAlone[form - kForms.size()];
   params.compress_particularize = random_weight(random);
   params.exploit_explore = random_weight(random);
   params.focus_diversify = random_weight(random);
@@ -72,6 +74,19 @@ TEST(Balance, NeverFallsWhenAnInputRises) {
         ASSERT_GE(outputs_of(upper)[map]->score[i], outputs_of(lower)[map]->score[i])
             << "form " << static_cast<int>(params.balance) << " input " << raised << " output "
             << map;
+  }
+}
+
+TEST(Balance, OfOneMapAloneIsThatMap) {
+  Threads threads(1);
+  Relevance parts = parts_of({1, 65535, 300}, {20, 0, 40000}, {65535, 7, 9});
+  for (const auto& [form, map] : {std::pair{Balance::kCoupling, &parts.coupling},
+                                  {Balance::kSalience, &parts.salience},
+                                  {Balance::kInformation, &parts.information}}) {
+    RelevanceParams params;
+    params.balance = form;
+    balance(threads, params, parts);
+    EXPECT_EQ(parts.relevance.score, map->score) << static_cast<int>(form);
   }
 }
 
@@ -155,7 +170,8 @@ TEST(Balance, BothPolesMustAgreeInMeanAndProduct) {
 
 TEST(Balance, WithoutAQuestionSalienceStandsInForCoupling) {
   Threads threads(1);
-  for (const Balance form : kForms) {
+  for (const Balance form :
+       {Balance::kMean, Balance::kProduct, Balance::kSum, Balance::kCoupling}) {
     RelevanceParams params;
     params.balance = form;
     Relevance silent = parts_of({1000, 60000, 30000}, {65535, 200, 40000}, {});

@@ -22,8 +22,7 @@ Status check_relevance(const RelevanceParams& params, int levels) {
   return Done{};
 }
 
-Relevance measure_relevance(Threads& threads, const Pyramid& pyramid, const Map* coupling,
-                            const RelevanceParams& params) {
+Relevance measure_picture(Threads& threads, const Pyramid& pyramid, const RelevanceParams& params) {
   FOVEA_CHECK(check_relevance(params, pyramid.levels()));
   Relevance parts;
   const LevelView level = pyramid.level(params.level);
@@ -38,12 +37,24 @@ Relevance measure_relevance(Threads& threads, const Pyramid& pyramid, const Map*
     }
     measure_information_blocks(level, begin - 1, end - 1, parts.information);
   });
+  return parts;
+}
+
+void weave_coupling(Threads& threads, Size canvas, const Map* coupling,
+                    const RelevanceParams& params, Relevance& parts) {
+  parts.coupling = {};
   if (coupling != nullptr) {
-    Result<Map> fitted = couple_map(*coupling, pyramid.canvas(), params.level);
+    Result<Map> fitted = couple_map(*coupling, canvas, params.level);
     FOVEA_CHECK(fitted);
     parts.coupling = std::move(*fitted);
   }
   balance(threads, params, parts);
+}
+
+Relevance measure_relevance(Threads& threads, const Pyramid& pyramid, const Map* coupling,
+                            const RelevanceParams& params) {
+  Relevance parts = measure_picture(threads, pyramid, params);
+  weave_coupling(threads, pyramid.canvas(), coupling, params, parts);
   return parts;
 }
 

@@ -12,7 +12,8 @@
 
 namespace fovea {
 
-enum class Balance { kMean, kProduct, kSum };
+// kCoupling, kSalience and kInformation take that one map alone.
+enum class Balance { kMean, kProduct, kSum, kCoupling, kSalience, kInformation };
 
 struct RelevanceParams {
   int level = 0;  // the cell grid the maps are measured at
@@ -54,6 +55,13 @@ Status check_relevance(const RelevanceParams& params, int levels);
 // stretched over the canvas; see coupling.h).
 Relevance measure_relevance(Threads& threads, const Pyramid& pyramid, const Map* coupling,
                             const RelevanceParams& params = {});
+
+// Information and salience, which no question changes; what weave_coupling needs.
+Relevance measure_picture(Threads& threads, const Pyramid& pyramid,
+                          const RelevanceParams& params = {});
+// Fills in the rest, again for each question or look.
+void weave_coupling(Threads& threads, Size canvas, const Map* coupling,
+                    const RelevanceParams& params, Relevance& parts);
 
 Detail measure_detail(Threads& threads, const Pyramid& pyramid);
 

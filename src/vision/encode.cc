@@ -110,12 +110,14 @@ VisualTokens Tower::encode(Threads& threads, const Patches& patches, Size canvas
   check_input(config_, patches, canvas, memory);
   if (patches.count == 0) return {};
   TowerWork work(config_, patches.count);
-  // x = patch_embed(patch) + position
+  // x = patch_embed(patch) + position + level_embedding[level]
   matmul(
       threads, patches.f32.data(), patches.count,
       {.weights = &patch_embed_.weight, .bias = patch_embed_.bias.data(), .y = work.hidden.data()});
   add_positions(threads, patches.places, canvas, positions_.data(), config_.position_grid_side,
                 config_.hidden_size, work.hidden.data());
+  add_levels(threads, patches.places, levels_.data(), config_.levels, config_.hidden_size,
+             work.hidden.data());
   const RotaryAngles angles =
       rotary_angles(threads, patches.places, config_.head_dim, config_.rope_theta);
   const Buffer<float> biases =

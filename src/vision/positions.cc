@@ -73,6 +73,19 @@ void add_positions(Threads& threads, std::span<const PatchPlace> places, Size ca
   });
 }
 
+void add_levels(Threads& threads, std::span<const PatchPlace> places, const float* table,
+                int levels, int64_t width, float* x) {
+  if (levels == 0) return;
+  threads.for_each(static_cast<int64_t>(places.size()), kChunk, [&](int64_t begin, int64_t end) {
+    for (int64_t p = begin; p < end; ++p) {
+      const int level = std::min(places[static_cast<size_t>(p)].level, levels - 1);
+      if (level == 0) continue;  // its row is zero
+      const float* row = table + level * width;
+      for (int64_t c = 0; c < width; ++c) x[p * width + c] += row[c];
+    }
+  });
+}
+
 RotaryAngles rotary_angles(Threads& threads, std::span<const PatchPlace> places, int head_dim,
                            double theta) {
   FOVEA_CHECK(head_dim % 4 == 0);

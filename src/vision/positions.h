@@ -31,6 +31,11 @@ PositionTaps position_taps(const PatchPlace& place, Size canvas, int side);
 void add_positions(Threads& threads, std::span<const PatchPlace> places, Size canvas,
                    const float* table, int side, int64_t width, float* x);
 
+// x[p] += table[level of the patch], the last row for levels beyond it; table: [levels][width].
+// Nothing where `levels` is 0.
+void add_levels(Threads& threads, std::span<const PatchPlace> places, const float* table,
+                int levels, int64_t width, float* x);
+
 // Of each patch: first those of its row, then those of its column. [patches][head_dim / 2].
 struct RotaryAngles {
   Buffer<float> cos;

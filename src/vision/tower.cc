@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
 #include <optional>
 #include <string>
 #include <utility>
@@ -61,6 +63,17 @@ class Reader {
   std::optional<Error> error_;
 };
 
+// With a first row of zeros, level 0 alone is the stock model.
+Status check_levels(const Buffer<float>& levels, int64_t width) {
+  if (levels.empty()) return Done{};
+  for (int64_t i = 0; i < width; ++i)
+    if (levels[static_cast<size_t>(i)] != 0)
+      return bad_input(fmt::format(
+          "tensor \"level_embedding\": value {} of row 0 is {}; the row of level 0 must be zero", i,
+          levels[static_cast<size_t>(i)]));
+  return Done{};
+}
+
 }  // namespace
 
 Result<Tower> Tower::build(const VisionConfig& config, const TensorSource& source) {
@@ -70,6 +83,8 @@ Result<Tower> Tower::build(const VisionConfig& config, const TensorSource& sourc
   tower.patch_embed_ = reader.linear("patch_embed.proj", config.hidden_size, kPatchValues);
   tower.positions_ = reader.values("pos_embed.weight",
                                    int64_t{config.num_position_embeddings} * config.hidden_size);
+  if (config.levels > 0)
+    tower.levels_ = reader.values("level_embedding", int64_t{config.levels} * config.hidden_size);
   for (int i = 0; i < config.depth; ++i) tower.blocks_.push_back(reader.block(i, config));
   tower.merger_ = reader.merger("merger", config, config.hidden_size);
   // Mergers whose layer the tower does not have are never used.
@@ -77,11 +92,14 @@ Result<Tower> Tower::build(const VisionConfig& config, const TensorSource& sourc
     tower.deepstack_.push_back(reader.merger("deepstack_merger_list." + std::to_string(tap.merger),
                                              config, config.merged_size()));
   if (reader.error()) return *reader.error();
+  if (Status status = check_levels(tower.levels_, config.hidden_size); !status)
+    return status.error();
   return tower;
 }
 
 size_t Tower::bytes() const {
-  size_t bytes = patch_embed_.bytes() + positions_.size() * sizeof(float) + merger_.bytes();
+  size_t bytes = patch_embed_.bytes() + merger_.bytes();
+  bytes += (positions_.size() + levels_.size()) * sizeof(float);
   for (const TowerBlock& block : blocks_) bytes += block.bytes();
   for (const TowerMerger& merger : deepstack_) bytes += merger.bytes();
   return bytes;

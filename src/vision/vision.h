@@ -63,6 +63,7 @@ class Tower {
   VisionConfig config_;
   TowerLinear patch_embed_;  // patch values -> hidden
   Buffer<float> positions_;  // [num_position_embeddings][hidden_size]
+  Buffer<float> levels_;     // [levels][hidden_size]: what tells a coarse patch from a fine one
   std::vector<TowerBlock> blocks_;
   TowerMerger merger_;
   std::vector<TowerMerger> deepstack_;  // one a tap

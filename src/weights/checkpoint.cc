@@ -30,9 +30,8 @@ std::string find_prefix(const TensorSet& tensors, const std::array<const char*, 
   return prefixes[0];
 }
 
-Result<TensorView> find_checked(const TensorSet& tensors, const std::string& name,
-                                const Shape& shape) {
-  const std::optional<TensorView> tensor = tensors.find(name);
+Result<TensorView> checked(const std::optional<TensorView>& tensor, const std::string& name,
+                           const Shape& shape) {
   const auto refuse = [&](const std::string& what) {
     return bad_input(fmt::format("tensor {} {} (the shape that config.json asks for is {})",
                                  in_quotes(name), what, shape.text()));
@@ -46,6 +45,11 @@ Result<TensorView> find_checked(const TensorSet& tensors, const std::string& nam
   if (address % static_cast<uintptr_t>(dtype_bits(tensor->dtype) / 8) != 0)
     return refuse("does not lie at a multiple of its element; save the file again");
   return *tensor;
+}
+
+Result<TensorView> find_checked(const TensorSet& tensors, const std::string& name,
+                                const Shape& shape) {
+  return checked(tensors.find(name), name, shape);
 }
 
 }  // namespace
@@ -83,9 +87,30 @@ Status Checkpoint::find_tensors() {
     if (!found) return found.error();
     text_.emplace(tensor.name, *found);
   }
-  for (const Part* part : {&vision_, &text_})
+  if (Status status = find_extra(); !status) return status;
+  for (const Part* part : {&vision_, &text_, &extra_})
     for (const auto& [name, tensor] : *part) source_bytes_ += static_cast<int64_t>(tensor.bytes);
   if (!head_is_tied()) source_bytes_ += static_cast<int64_t>(head_.bytes);
+  return Done{};
+}
+
+Status Checkpoint::find_extra() {
+  const std::vector<ExpectedTensor> expected = extra_tensors(config_);
+  if (expected.empty() && tensors_.has_extra_file())
+    return bad_input(
+        "there is a fovea.safetensors, but config.json has no \"fovea\" with levels or gaze_size "
+        "that say what is in it");
+  if (!expected.empty() && !tensors_.has_extra_file())
+    return bad_input(fmt::format(
+        "config.json has settings under \"fovea\", but there is no fovea.safetensors with "
+        "{} of {}",
+        in_quotes(expected.front().name), expected.front().shape.text()));
+  for (const ExpectedTensor& tensor : expected) {
+    const Result<TensorView> found =
+        checked(tensors_.find_extra(tensor.name), tensor.name, tensor.shape);
+    if (!found) return bad_input("fovea.safetensors: " + found.error().message);
+    extra_.emplace(tensor.name, *found);
+  }
   return Done{};
 }
 
@@ -121,6 +146,12 @@ TensorView Checkpoint::vision(std::string_view name) const {
 TensorView Checkpoint::text(std::string_view name) const {
   const auto found = text_.find(name);
   FOVEA_CHECK(found != text_.end());
+  return found->second;
+}
+
+TensorView Checkpoint::extra(std::string_view name) const {
+  const auto found = extra_.find(name);
+  FOVEA_CHECK(found != extra_.end());
   return found->second;
 }
 

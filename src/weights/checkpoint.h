@@ -28,6 +28,9 @@ class Checkpoint {
   // text("layers.0.self_attn.q_proj.weight").
   TensorView vision(std::string_view name) const;
   TensorView text(std::string_view name) const;
+  // Of fovea.safetensors: extra("level_embedding"), extra("gaze.key.weight").
+  TensorView extra(std::string_view name) const;
+  bool has_extra(std::string_view name) const { return extra_.find(name) != extra_.end(); }
   // The output matrix; text("embed_tokens.weight") where it is tied.
   TensorView head() const { return head_; }
   bool head_is_tied() const { return head_.data == text("embed_tokens.weight").data; }
@@ -40,6 +43,7 @@ class Checkpoint {
   Checkpoint(ModelConfig config, ProcessorConfig processor, TensorSet tensors)
       : config_(std::move(config)), processor_(processor), tensors_(std::move(tensors)) {}
   Status find_tensors();
+  Status find_extra();
   Status find_embedding_and_head(const std::string& embedding_name);
 
   ModelConfig config_;
@@ -47,6 +51,7 @@ class Checkpoint {
   TensorSet tensors_;
   Part vision_;
   Part text_;
+  Part extra_;
   TensorView head_;
   int64_t source_bytes_ = 0;
 };

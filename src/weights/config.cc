@@ -138,6 +138,22 @@ VisionConfig read_vision(JsonFields fields) {
   return vision;
 }
 
+// What a model of ours has beyond the stock ones; its tensors lie in fovea.safetensors.
+void read_fovea(JsonFields& outer, ModelConfig& model) {
+  constexpr int64_t kMaxLevels = 64;
+  constexpr int64_t kMaxGrid = 64;
+  if (!outer.has("fovea")) return;
+  JsonFields fields = outer.object("fovea", true);
+  model.vision.levels = static_cast<int>(fields.integer("levels", 0, kMaxLevels, 0));
+  model.gaze.size = static_cast<int>(fields.integer("gaze_size", 0, kMaxSize, 0));
+  if (model.gaze.size == 0) return;
+  model.gaze.layer =
+      static_cast<int>(fields.integer("gaze_layer", 1, std::max(model.text.num_layers, 1)));
+  model.gaze.grid = size_of(fields, "gaze_grid", kMaxGrid);
+  if ((model.gaze.grid & (model.gaze.grid - 1)) != 0)
+    fields.refuse("gaze_grid", fmt::format("is {}; it must be a power of two", model.gaze.grid));
+}
+
 std::vector<int> ids_of(JsonFields& fields) {
   constexpr size_t kMost = 64;
   std::vector<int> ids;
@@ -172,6 +188,7 @@ Result<ModelConfig> parse_config(std::string_view config, std::string_view gener
   JsonFields text = fields.object("text_config", true);
   model.text = read_text(text);
   model.vision = read_vision(fields.object("vision_config", true));
+  read_fovea(fields, model);
   if (model.vision.out_hidden_size != model.text.hidden_size)
     fields.refuse("vision_config.out_hidden_size",
                   fmt::format("is {}, but text_config.hidden_size is {}",

@@ -37,6 +37,7 @@ struct VisionConfig {
   double layer_norm_eps = 1e-6;              // fixed by the model
   std::vector<DeepstackTap> deepstack_taps;  // by layer; those a block of the tower feeds
   int deepstack_mergers = 0;                 // that the checkpoint holds
+  int levels = 0;  // rows of the level embedding that a model of ours has; 0: none
 
   int merged_size() const { return 4 * hidden_size; }  // of the four patches of a cell
 };
@@ -59,9 +60,20 @@ struct TextConfig {
   int64_t max_positions = 0;
 };
 
+// The gaze head that a model of ours has: from the hidden state after `layer` layers, in `size`
+// dimensions, for `grid` x `grid` places of a glance token's cell.
+struct GazeConfig {
+  int layer = 0;
+  int size = 0;  // 0: there is none
+  int grid = 0;  // a power of two, so that its places are cells of some level
+
+  int places() const { return grid * grid; }  // of a token
+};
+
 struct ModelConfig {
   VisionConfig vision;
   TextConfig text;
+  GazeConfig gaze;
   bool tie_word_embeddings = false;
   int image_token_id = 0;
   int video_token_id = 0;

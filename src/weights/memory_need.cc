@@ -63,6 +63,8 @@ MemoryNeed memory_need(const ModelConfig& config, WeightFormat format, int64_t c
   for (const auto& list : {vision_tensors(config.vision), text_tensors(config.text)})
     for (const ExpectedTensor& tensor : list)
       need.weights_bytes += kept_bytes(tensor.shape, format);
+  for (const ExpectedTensor& tensor : extra_tensors(config))
+    need.weights_bytes += kept_bytes(tensor.shape, WeightFormat::kF32);
   if (!config.tie_word_embeddings)
     need.weights_bytes += kept_bytes(head_tensor(config.text).shape, format);
   const TextConfig& text = config.text;

@@ -86,10 +86,25 @@ ExpectedTensor head_tensor(const TextConfig& text) {
   return {"lm_head.weight", {text.vocab_size, text.hidden_size}};
 }
 
+std::vector<ExpectedTensor> extra_tensors(const ModelConfig& config) {
+  const int64_t hidden = config.text.hidden_size;
+  const GazeConfig& gaze = config.gaze;
+  List list;
+  if (config.vision.levels > 0)
+    list.add("level_embedding", {config.vision.levels, config.vision.hidden_size});
+  if (gaze.size > 0) {
+    list.add("gaze.norm.weight", {hidden});
+    list.add("gaze.query.weight", {gaze.size, hidden});
+    list.add("gaze.key.weight", {int64_t{gaze.places()} * gaze.size, hidden});
+  }
+  return list.take();
+}
+
 int64_t parameter_count(const ModelConfig& config) {
   int64_t count = config.tie_word_embeddings ? 0 : head_tensor(config.text).shape.values();
   for (const ExpectedTensor& tensor : vision_tensors(config.vision)) count += tensor.shape.values();
   for (const ExpectedTensor& tensor : text_tensors(config.text)) count += tensor.shape.values();
+  for (const ExpectedTensor& tensor : extra_tensors(config)) count += tensor.shape.values();
   return count;
 }
 

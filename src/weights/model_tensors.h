@@ -22,6 +22,9 @@ std::vector<ExpectedTensor> text_tensors(const TextConfig& text);
 // "lm_head.weight"; stands for itself only where it is not tied to the embedding.
 ExpectedTensor head_tensor(const TextConfig& text);
 
+// "level_embedding", "gaze.query.weight", ...: what settings under "fovea" ask for.
+std::vector<ExpectedTensor> extra_tensors(const ModelConfig& config);
+
 // Of the whole model; a tied head counts once, as the embedding.
 int64_t parameter_count(const ModelConfig& config);
 

@@ -13,6 +13,7 @@ namespace {
 
 constexpr const char* kSingleName = "model.safetensors";
 constexpr const char* kIndexName = "model.safetensors.index.json";
+constexpr const char* kExtraName = "fovea.safetensors";
 constexpr int64_t kLengthBytes = 8;  // the header's length, little-endian, before the header
 
 Error in_file(const std::string& path, const Error& error) {
@@ -86,6 +87,18 @@ std::optional<TensorView> SafetensorsFile::find(std::string_view name) const {
 }
 
 Result<TensorSet> TensorSet::open(const ModelFolder& folder) {
+  Result<TensorSet> set = open_stock(folder);
+  if (!set || !folder.has(kExtraName)) return set;
+  const Result<std::string> path = folder.resolve(kExtraName);
+  if (!path) return path.error();
+  Result<SafetensorsFile> file = SafetensorsFile::open(*path);
+  if (!file) return file.error();
+  set->files_.push_back(*std::move(file));
+  set->has_extra_ = true;
+  return set;
+}
+
+Result<TensorSet> TensorSet::open_stock(const ModelFolder& folder) {
   if (!folder.has(kSingleName) && folder.has(kIndexName)) return open_shards(folder);
   if (!folder.has(kSingleName))
     return bad_input(fmt::format("there is neither {} nor {} in {}: {}", kSingleName, kIndexName,
@@ -129,6 +142,11 @@ std::optional<TensorView> TensorSet::find(std::string_view name) const {
   const ShardIndex::Placed* placed = index_.find(name);
   if (placed == nullptr) return std::nullopt;
   return files_[placed->shard].find(name);
+}
+
+std::optional<TensorView> TensorSet::find_extra(std::string_view name) const {
+  if (!has_extra_) return std::nullopt;
+  return files_.back().find(name);
 }
 
 const MappedFile& TensorSet::file_of(const TensorView& tensor) const {

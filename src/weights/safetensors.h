@@ -44,21 +44,25 @@ class SafetensorsFile {
 
 // The tensors of a model folder: model.safetensors, or the shards that
 // model.safetensors.index.json names. A tensor of a shard that the index does not place there is
-// not part of the set.
+// not part of the set. Beside them, fovea.safetensors: what a model of ours has beyond a stock one.
 class TensorSet {
  public:
   static Result<TensorSet> open(const ModelFolder& folder);
 
   std::optional<TensorView> find(std::string_view name) const;
+  bool has_extra_file() const { return has_extra_; }
+  std::optional<TensorView> find_extra(std::string_view name) const;
   // The file a tensor of this set lies in.
   const MappedFile& file_of(const TensorView& tensor) const;
   const std::vector<SafetensorsFile>& files() const { return files_; }
   Status intact() const;  // of every file
 
  private:
+  static Result<TensorSet> open_stock(const ModelFolder& folder);
   static Result<TensorSet> open_shards(const ModelFolder& folder);
 
-  std::vector<SafetensorsFile> files_;
+  std::vector<SafetensorsFile> files_;  // the one with extra tensors last
+  bool has_extra_ = false;
   std::unique_ptr<std::string> index_text_;  // names of index_ lie in it
   ShardIndex index_;                         // empty for a single file
 };

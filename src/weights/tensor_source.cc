@@ -56,15 +56,19 @@ TensorSource source_of(Find find, Loader& loader, std::optional<WeightFormat> fo
 
 TensorSource vision_source(const Checkpoint& checkpoint, Loader& loader,
                            std::optional<WeightFormat> format) {
-  return source_of([&checkpoint](std::string_view name) { return checkpoint.vision(name); }, loader,
-                   format);
+  return source_of(
+      [&checkpoint](std::string_view name) {
+        return checkpoint.has_extra(name) ? checkpoint.extra(name) : checkpoint.vision(name);
+      },
+      loader, format);
 }
 
 TensorSource text_source(const Checkpoint& checkpoint, Loader& loader,
                          std::optional<WeightFormat> format) {
   return source_of(
       [&checkpoint](std::string_view name) {
-        return name == "lm_head.weight" ? checkpoint.head() : checkpoint.text(name);
+        if (name == "lm_head.weight") return checkpoint.head();
+        return checkpoint.has_extra(name) ? checkpoint.extra(name) : checkpoint.text(name);
       },
       loader, format);
 }

@@ -17,8 +17,9 @@
 namespace fovea {
 
 // Names are those of model_tensors.h: "blocks.0.attn.qkv.weight",
-// "layers.0.self_attn.q_proj.weight", "lm_head.weight" (only where it is not tied). Each tensor is
-// asked for once.
+// "layers.0.self_attn.q_proj.weight", "lm_head.weight" (only where it is not tied); with the extra
+// tensors of a model of ours, "level_embedding" in the tower's part, "gaze.query.weight" in the
+// language model's. Each tensor is asked for once.
 struct TensorSource {
   // [shape[0]][all other dimensions], in the format that the model is kept in.
   std::function<Result<Matrix>(std::string_view name)> matrix;

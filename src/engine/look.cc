@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/look.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "base/check.h"
+#include "engine/see_parts.h"
+#include "gaze/gaze.h"
+#include "relevance/coupling.h"
+
+namespace fovea {
+namespace {
+
+constexpr int kMostClusters = 5;  // of a look, in the scan path
+
+// A form that takes no part of coupling needs no question.
+bool follows_coupling(const std::string& balance) {
+  return balance != "salience" && balance != "information";
+}
+
+Map fit_coupling(const Looked& looked, Size canvas, const Map& model_map) {
+  if (!looked.options.coupling.empty()) return looked.options.coupling;
+  if (!looked.choice.fixations.empty()) return couple_points(looked.choice.fixations, canvas);
+  return model_map;
+}
+
+// The share of the budget of one of the looks; the last one takes all that is left.
+int tokens_of(const Looked& looked, int round) {
+  const int used = looked.choice.plan.tokens() - looked.glance_tokens;
+  const int left = looked.look_tokens - used;
+  return round == looked.rounds ? left : std::min(left, looked.look_tokens / looked.rounds);
+}
+
+Scene scene_of(const ImageView& view, const Looked& looked, const Relevance& relevance) {
+  Scene scene{.canvas = view.prepared->canvas(),
+              .relevance = &relevance.relevance,
+              .detail = &view.prepared->detail,
+              .fixations = looked.choice.fixations,
+              .budget_tokens = looked.choice.plan.budget_tokens};
+  scene.params = gaze_params_of(looked.options);
+  return scene;
+}
+
+// Encodes the cells of one look and adds them to the plan. False where it was stopped.
+bool show_look(const Model& model, ImageView& view, const Scene& scene, int tokens,
+               const std::function<bool()>& keep_going, Looked& looked, Saccade& saccade) {
+  std::vector<Cell>& plan = looked.choice.plan.cells;
+  if (looked.look == "mixed") {
+    const std::vector<Cell> cells = make_look(scene, tokens, plan);
+    looked.watch.lap("plan");
+    if (!show_cells(model, view, cells, true, keep_going, looked)) return false;
+    plan.insert(plan.end(), cells.begin(), cells.end());
+    return true;
+  }
+  const std::vector<CellBlock> crops = make_crops(scene, tokens, plan);
+  looked.watch.lap("plan");
+  for (const CellBlock& crop : crops) {
+    if (!show_crop(model, view, crop, keep_going, looked)) return false;
+    const std::vector<Cell>& cells = view.parts[view.shown - 1].cells;
+    plan.insert(plan.end(), cells.begin(), cells.end());
+    saccade.crops.push_back(
+        {crop.col_begin * kCellPx,
+         crop.row_begin * kCellPx,
+         {(crop.col_end - crop.col_begin) * kCellPx, (crop.row_end - crop.row_begin) * kCellPx}});
+  }
+  return true;
+}
+
+bool take_look(const Model& model, ImageView& view, const Map& coupling, int round,
+               const std::function<bool()>& keep_going, Looked& looked) {
+  const auto start = std::chrono::steady_clock::now();
+  const Size canvas = view.prepared->canvas();
+  const auto params = relevance_params_of(looked.options);
+  FOVEA_CHECK(params);
+  Relevance relevance = *view.measured;
+  weave_coupling(*model.threads, canvas, coupling.empty() ? nullptr : &coupling, *params,
+                 relevance);
+  looked.watch.lap("relevance");
+
+  Saccade saccade;
+  saccade.begin = looked.choice.plan.tokens();
+  if (!show_look(model, view, scene_of(view, looked, relevance), tokens_of(looked, round),
+                 keep_going, looked, saccade))
+    return false;
+  saccade.end = looked.choice.plan.tokens();
+  const std::span cells = std::span(looked.choice.plan.cells).subspan(saccade.begin);
+  saccade.fixations = find_clusters(cells, relevance.relevance, canvas, kMostClusters);
+  saccade.coupling = relevance.coupling.empty() ? Map(relevance.salience.grid) : relevance.coupling;
+  saccade.relevance = relevance.relevance;
+  saccade.look_ms =
+      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  looked.saccades.push_back(std::move(saccade));
+  if (round == 1) looked.choice.relevance = std::move(relevance);
+  return true;
+}
+
+}  // namespace
+
+std::string balance_of(const Model& model, const AskOptions& options, const SeeOptions& see) {
+  if (!options.balance.empty()) return options.balance;
+  const bool by_head = model.gaze && options.plan == "glance+look" && see.fixations.empty();
+  return by_head ? kBalanceOfGazeHead : kBalanceOfStock;
+}
+
+Status plan_looks(const Model& model, ImageView& view, const AskOptions& options, Looked& looked) {
+  const auto params = relevance_params_of(looked.options);
+  if (!params) return params.error();
+  if (auto checked = check_coupling(looked.options.coupling); !checked) return checked;
+  const Size canvas = view.prepared->canvas();
+  auto fixations = fixations_on_canvas(looked.options.fixations, view.prepared->image, canvas);
+  if (!fixations) return fixations.error();
+  auto plan = make_glance(
+      {.canvas = canvas, .fixations = *fixations, .budget_tokens = budget_of(looked.options)});
+  if (!plan) return plan.error();
+  looked.watch.lap("plan");
+  if (!view.measured) view.measured = measure_picture(*model.threads, view.prepared->pyramid);
+  looked.choice.relevance = *view.measured;
+  weave_coupling(*model.threads, canvas, nullptr, *params, looked.choice.relevance);
+  looked.watch.lap("relevance");
+
+  const bool made_for_mixed = model.gaze || model.config().vision.levels > 0;
+  looked.look = !options.look.empty() ? options.look : made_for_mixed ? "mixed" : "crops";
+  const bool can_look = looked.look != "off" && plan->cells.front().level > 0;
+  if (can_look)
+    looked.look_tokens = static_cast<int>(
+        std::min<int64_t>(plan->budget_tokens - plan->tokens(), grid_at(canvas, 0).cells()));
+  looked.rounds = std::min(options.looks, looked.look_tokens);
+  looked.asks_model = looked.rounds > 0 && looked.options.coupling.empty() && fixations->empty() &&
+                      follows_coupling(looked.options.balance);
+  looked.choice.plan = std::move(*plan);
+  looked.choice.fixations = std::move(*fixations);
+  return Done{};
+}
+
+int rounds_of(std::span<const Looked> looks) {
+  int rounds = 0;
+  for (const Looked& looked : looks) rounds = std::max(rounds, looked.rounds);
+  return rounds;
+}
+
+bool any_asks_model(std::span<const Looked> looks) {
+  return std::any_of(looks.begin(), looks.end(),
+                     [](const Looked& looked) { return looked.asks_model; });
+}
+
+bool take_looks(SessionState& state, std::span<const int> images, std::span<Looked> looks,
+                int round, const std::optional<TokenPrompt>& prompt, const Reading& reading,
+                const std::function<bool()>& keep_going) {
+  for (size_t i = 0; i < looks.size(); ++i) {
+    if (round > looks[i].rounds) continue;
+    ImageView& view = state.views[static_cast<size_t>(images[i])];
+    Map asked;
+    looks[i].watch.skip();
+    if (looks[i].asks_model) asked = couple(state, *prompt, reading, images[i]);
+    looks[i].watch.lap("coupling");
+    const Map coupling = fit_coupling(looks[i], view.prepared->canvas(), asked);
+    if (!take_look(*state.model, view, coupling, round, keep_going, looks[i])) return false;
+  }
+  return true;
+}
+
+}  // namespace fovea
