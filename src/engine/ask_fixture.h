@@ -17,13 +17,18 @@ inline std::string ask_path(const std::string& name = "") {
   return FOVEA_SOURCE_DIR "/tests/fixtures/ask" + (name.empty() ? "" : "/" + name);
 }
 
+// The checkpoint of tools/golden/gaze.py, which has a level embedding and a gaze head.
+inline std::string gaze_path(const std::string& name = "") {
+  return FOVEA_SOURCE_DIR "/tests/fixtures/gaze" + (name.empty() ? "" : "/" + name);
+}
+
 inline const nlohmann::json& ask_golden() {
   static const auto golden = nlohmann::json::parse(std::ifstream(ask_path("golden.json")));
   return golden;
 }
 
-inline Engine load_engine(const LoadOptions& options = {}) {
-  auto engine = Engine::load(ask_path(), options);
+inline Engine load_engine(const LoadOptions& options = {}, const std::string& folder = ask_path()) {
+  auto engine = Engine::load(folder, options);
   if (!engine) throw std::runtime_error(engine.error().message);
   return std::move(*engine);
 }
