@@ -94,7 +94,7 @@ Status write_report(const EvalFlags& flags, const Report& report) {
     if (auto written = app::write_text(flags.json, json_of(report)); !written) return written;
   if (flags.plot.empty()) return Done{};
   const std::string about =
-      fmt::format("{}; {} questions of {}{}", flags.model, report.rows.front().n,
+      fmt::format("{}; {} questions of {}{}", model_name(flags.model), report.rows.front().n,
                   flags.data.empty() ? "CardField" : flags.data,
                   flags.honesty == "off" ? "" : "; " + flags.honesty + " hidden");
   return save_png(flags.plot, draw_plot(report, about));

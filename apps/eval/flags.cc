@@ -198,12 +198,17 @@ Result<QuestionSet> questions_of(const EvalFlags& flags, Threads& threads) {
   return flags.data.empty() ? read_cards(flags, threads, honesty) : read_data(flags, honesty);
 }
 
+std::string model_name(const std::string& folder) {
+  const fs::path whole = fs::absolute(fs::path(folder) / "").lexically_normal();
+  return whole.parent_path().filename().string();
+}
+
 Result<std::string> settings_json(const EvalFlags& flags, const std::string& model_folder,
                                   const QuestionSet& set) {
   const auto model = model_fingerprint(model_folder);
   if (!model) return model.error();
   nlohmann::ordered_json json;
-  json["model"] = fs::absolute(fs::path(model_folder) / "").parent_path().filename().string();
+  json["model"] = model_name(model_folder);
   json["model_fingerprint"] = fmt::format("{:016x}", *model);
   json["weights"] = flags.weights.empty() ? "as stored" : flags.weights;
   json["data"] = flags.data.empty() ? "cards" : flags.data;

@@ -40,6 +40,9 @@ Status check_eval_flags(const EvalFlags& flags);
 
 Result<QuestionSet> questions_of(const EvalFlags& flags, Threads& threads);
 
+// The last part of a folder's path.
+std::string model_name(const std::string& folder);
+
 // Everything that decides an answer, so that a resumed run is the same run. Arms and budgets stand
 // with each answer.
 Result<std::string> settings_json(const EvalFlags& flags, const std::string& model_folder,

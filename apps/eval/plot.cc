@@ -22,7 +22,7 @@ constexpr int kPanelTitle = 36;  // name of the family
 constexpr int kTitleSize = 30;
 constexpr int kTextSize = 18;
 constexpr int kSmallSize = 16;
-constexpr int kApartPx = 5;  // arms with the same tokens stand side by side
+constexpr int kApartPx = 3;  // arms with the same tokens stand side by side
 
 // A straight line with smooth edges.
 void draw_line(Image& image, Point from, Point to, double thick_px, Rgb colour, int share = 255) {

@@ -172,10 +172,12 @@ class Pool {
 
 // The first questions of each family.
 std::vector<size_t> timed_questions(const QuestionSet& set) {
+  const size_t families = std::max<size_t>(set.families.size(), 1);
+  const size_t of_each = (kTimedQuestions + families - 1) / families;
   std::map<std::string, size_t> taken;
   std::vector<size_t> chosen;
   for (size_t i = 0; i < set.questions.size(); ++i)
-    if (taken[set.questions[i].family]++ < kTimedQuestions) chosen.push_back(i);
+    if (taken[set.questions[i].family]++ < of_each) chosen.push_back(i);
   return chosen;
 }
 
