@@ -15,6 +15,9 @@ constexpr CardInk kBlack = {{14, 14, 18}};
 int glyph_width_px(int height_px) { return (10 * height_px + 7) / 14; }
 int glyph_gap_px(int height_px) { return std::max(2, height_px / 6); }
 
+// A card hardly larger than its ink needs: no liberties are taken on it.
+bool is_tight(const Card& card) { return card.card_box.width_px() < 4 * card.payload_px; }
+
 // Ticks in sixteenths of a pixel. Pitch and stroke vary from card to card, so that neither the
 // width nor the darkness of the group, which a coarse level shows, gives the number away.
 struct TickSize {
@@ -28,13 +31,16 @@ TickSize tick_size(const Card& card) {
   const int pitch_percent = 36 + static_cast<int>((card.style_bits >> 24) % 13);
   const int stroke = std::max(3 * kSixteenths / 2, height * stroke_percent / 100);
   // Six of them must lie on the shape.
-  const int widest = (card.card_box.width_px() * kSixteenths * 56 / 100 - stroke) / 5;
+  const int widest = (card.card_box.width_px() * kSixteenths * 52 / 100 - stroke) / 5;
   return {std::min(height * pitch_percent / 100, widest), stroke};
 }
 
 int pixels_around(int sixteenths) { return (sixteenths + kSixteenths - 1) / kSixteenths; }
 
-int arrow_length_px(int height_px) { return (16 * height_px + 5) / 10; }
+// Shorter where it would leave a tight card.
+int arrow_length_px(const Card& card) {
+  return std::min((16 * card.payload_px + 5) / 10, card.card_box.width_px() * 48 / 100);
+}
 int arrow_width_px(int height_px) { return (9 * height_px + 5) / 10; }
 
 Size ink_size(const Card& card) {
@@ -51,16 +57,21 @@ Size ink_size(const Card& card) {
     case PayloadKind::kArrow:
       break;
   }
-  const Size lying = {arrow_length_px(height_px), arrow_width_px(height_px)};
+  const Size lying = {arrow_length_px(card), arrow_width_px(height_px)};
   return card.direction % 2 == 1 ? lying : Size{lying.height_px, lying.width_px};
 }
 
 MaskPoint ink_centre(const Card& card) {
   const int side_px = card.card_box.width_px();
   const MaskPoint body = body_of(card.shape);
-  const int room = std::max(0, side_px / 28);  // the ink is a little off the centre
-  const int across = static_cast<int>((card.style_bits >> 12) % 16) * (2 * room + 1) / 16 - room;
-  const int down = static_cast<int>((card.style_bits >> 16) % 16) * (2 * room + 1) / 16 - room;
+  // The ink is a little off the centre; a row of ticks, the widest ink, less so.
+  const int room = is_tight(card) ? 0 : side_px / 28;
+  const int side_room = card.kind == PayloadKind::kTicks ? room / 2 : room;
+  const auto offset = [&](int shift, int most) {
+    return static_cast<int>((card.style_bits >> shift) % 16) * (2 * most + 1) / 16 - most;
+  };
+  const int across = offset(12, side_room);
+  const int down = offset(16, room);
   return {card.card_box.x0 + body.x * side_px / 1024 + across,
           card.card_box.y0 + body.y * side_px / 1024 + down};
 }
@@ -98,8 +109,10 @@ void add_ring(CardMask& mask, int height_px, int direction) {
   });
 }
 
-void add_arrow(CardMask& mask, int height_px, int direction) {
-  const int length = arrow_length_px(height_px) * kSixteenths;
+void add_arrow(CardMask& mask, const Card& card) {
+  const int height_px = card.payload_px;
+  const int direction = card.direction;
+  const int length = arrow_length_px(card) * kSixteenths;
   const int width = arrow_width_px(height_px) * kSixteenths;
   const int shaft = height_px * kSixteenths * 11 / 100;  // half of its width
   const int neck = length - height_px * kSixteenths * 6 / 10;
@@ -151,7 +164,7 @@ void paint_payload(const CardCanvas& canvas, const Card& card) {
       add_ring(mask, height_px, card.direction);
       break;
     case PayloadKind::kArrow:
-      add_arrow(mask, height_px, card.direction);
+      add_arrow(mask, card);
       break;
   }
   blend(canvas, box.x0, box.y0, mask, kBlack);
@@ -162,7 +175,7 @@ void paint_blank_payload(const CardCanvas& canvas, const Card& card, const CardM
   const MaskPoint body = body_of(card.shape);
   const int room = side_px / 28 + 1;
   const int half_width = side_px * 28 / 100 + room;
-  const int half_height = arrow_length_px(card.payload_px) / 2 + room;
+  const int half_height = arrow_length_px(card) / 2 + room;
   const int x = body.x * side_px / 1024;
   const int y = body.y * side_px / 1024;
   CardMask mask(side_px, side_px);
