@@ -21,6 +21,26 @@ Json token_json(const LikelyToken& token) {
           {"bytes", std::move(bytes)}};
 }
 
+Json points_json(const std::vector<Point>& points) {
+  Json json = Json::array();
+  for (const Point& point : points) json.push_back({point.x_px, point.y_px});
+  return json;
+}
+
+Json saccade_json(const Saccade& saccade) {
+  Json json;
+  json["begin"] = saccade.begin;
+  json["end"] = saccade.end;
+  json["fixations"] = points_json(saccade.fixations);
+  if (!saccade.crops.empty()) json["crops"] = Json::array();
+  for (const Area& crop : saccade.crops)
+    json["crops"].push_back({crop.x_px, crop.y_px, crop.size.width_px, crop.size.height_px});
+  json["confidence"] = saccade.confidence;
+  json["look_ms"] = saccade.look_ms;
+  json["read_ms"] = saccade.read_ms;
+  return json;
+}
+
 Json look_json(const Look& look) {
   Json json;
   json["image"] = {look.image.width_px, look.image.height_px};
@@ -31,11 +51,14 @@ Json look_json(const Look& look) {
   json["tokens_full"] = look.tokens_full;
   json["glance_tokens"] = look.glance_tokens;
   json["encoded_tokens"] = look.encoded_tokens;
-  json["fixations"] = Json::array();
-  for (const Point& point : look.fixations) json["fixations"].push_back({point.x_px, point.y_px});
+  json["fixations"] = points_json(look.fixations);
   json["cells"] = Json::array();
   for (const Cell& cell : look.plan.cells)
     json["cells"].push_back({cell.level, cell.row, cell.col});
+  if (look.look.empty()) return json;  // another maker's plan
+  json["look"] = look.look;
+  json["saccades"] = Json::array();
+  for (const Saccade& saccade : look.saccades) json["saccades"].push_back(saccade_json(saccade));
   return json;
 }
 
@@ -79,6 +102,7 @@ Json base_json(const Answer& answer, double load_ms) {
                    {"patches", trace.usage.patches},
                    {"kept_tokens", trace.usage.kept_tokens},
                    {"answer_tokens", trace.usage.answer_tokens}};
+  json["confidence"] = trace.confidence;
   json["looks"] = Json::array();
   for (const Look& look : trace.looks) json["looks"].push_back(look_json(look));
   json["times_ms"] = times_json(trace.times, load_ms);
@@ -118,6 +142,9 @@ std::string trace_json(const Answer& answer, const std::string& question, double
                       {"salience", map_json(look.salience)},
                       {"coupling", map_json(look.coupling)},
                       {"relevance", map_json(look.relevance)}};
+    for (size_t k = 0; k < look.saccades.size(); ++k)
+      target["saccades"][k]["maps"] = {{"coupling", map_json(look.saccades[k].coupling)},
+                                       {"relevance", map_json(look.saccades[k].relevance)}};
     target["times_ms"] = times_json(look.times, 0);
     target["times_ms"].erase("load");
   }
@@ -131,18 +158,23 @@ void print_stats(const Answer& answer, double load_ms) {
   fmt::print(
       stderr,
       "prompt: {} tokens of text, {} of images (of {}), {} kept from before\n"
-      "times: load {:.0f} ms, look {:.0f} (tower {:.0f}), prefill {:.0f}, first token {:.0f}",
+      "times: load {:.0f} ms, look {:.0f} (tower {:.0f}), read {:.0f}, prefill {:.0f}, first token "
+      "{:.0f}",
       usage.text_tokens, usage.image_tokens, usage.image_tokens_full, usage.kept_tokens, load_ms,
-      time_of(trace, "look"), time_of(trace, "tower"), time_of(trace, "prefill"),
-      time_of(trace, "first_token"));
+      time_of(trace, "look"), time_of(trace, "tower"), time_of(trace, "read"),
+      time_of(trace, "prefill"), time_of(trace, "first_token"));
   if (usage.answer_tokens > 1 && generate_ms > 0)
     fmt::print(stderr, ", then {:.1f} tokens/s",
                1000.0 * static_cast<double>(usage.answer_tokens - 1) / generate_ms);
+  size_t looks = 0;
+  for (const Look& look : trace.looks) looks += look.saccades.size();
   const double mb = 1e-6;
   fmt::print(stderr,
-             "\nanswer: {} tokens, ended by {}\nmemory: {:.0f} MB of weights, {:.0f} MB of keys "
+             "\nanswer: {} tokens, ended by {}, {:.0f} % sure of the first after {} looks\nmemory: "
+             "{:.0f} MB of weights, {:.0f} MB of keys "
              "and values, peak {:.0f} MB\n",
-             usage.answer_tokens, answer.finish, static_cast<double>(trace.weights_bytes) * mb,
+             usage.answer_tokens, answer.finish, 100 * trace.confidence, looks,
+             static_cast<double>(trace.weights_bytes) * mb,
              static_cast<double>(trace.kv_bytes) * mb, static_cast<double>(trace.peak_bytes) * mb);
 }
 

@@ -161,7 +161,9 @@ Run add_ask(CLI::App& program) {
   command->add_option("--gaze", flags->gaze, "Write a picture of where it looked (PNG)");
   command->footer(
       "Examples:\n"
+      "  fovea ask scene.png \"Which code is on the red star?\" --gaze gaze.png\n"
       "  fovea ask photo.jpg \"What is on the table?\" --model Qwen3-VL-2B-Instruct\n"
+      "  fovea ask scene.png \"Which card holds K7?\" --looks 3 --budget 160 --json\n"
       "  fovea ask before.jpg after.jpg \"What changed?\" -m DIR --budget 256 --stats\n"
       "  fovea ask photo.jpg \"Read the sign\" -m DIR --fixation 320,240 --gaze gaze.png\n"
       "  fovea ask photo.jpg \"Describe it\" -m DIR --plan uniform --weights int8 --json\n"

@@ -70,8 +70,11 @@ Result<Plan> read_plan(const std::string& path) {
 
 void add_model_flags(CLI::App& command, ModelFlags& flags) {
   AskOptions& options = flags.options;
-  command.add_option("-m,--model", flags.model, "A Hugging Face checkpoint folder of Qwen3-VL")
-      ->required();
+  command
+      .add_option("-m,--model", flags.model,
+                  "A Hugging Face checkpoint folder of Qwen3-VL, or the name of a model that came "
+                  "with the program")
+      ->capture_default_str();
   command
       .add_option("--weights", flags.weights,
                   "Keep weights as f32, bf16 or int8 (default: as the files have them)")
@@ -82,6 +85,26 @@ void add_model_flags(CLI::App& command, ModelFlags& flags) {
       .add_option("-b,--budget", options.budget_tokens,
                   "The most tokens (cells) an image may take (default: 96; all for uniform)")
       ->check(whole_number(1, 1 << 30));
+  command
+      .add_option("--look", options.look,
+                  "With glance+look: mixed (fine cells behind the glance), crops (rectangles, each "
+                  "an image of its own) or off (default: mixed for models made for it, else crops)")
+      ->check(CLI::IsMember({"mixed", "crops", "off"}));
+  command
+      .add_option("--looks", options.looks,
+                  "At most so many looks one after the other, within the budget")
+      ->capture_default_str()
+      ->check(whole_number(1, 1 << 20));
+  command
+      .add_option("--sure", options.sure,
+                  "No further look where the first token of the answer is at least so probable")
+      ->capture_default_str()
+      ->check(number_in(0, 1));
+  command
+      .add_option("--balance", options.balance,
+                  "What looks follow: mean, product or sum of all maps, or coupling, salience or "
+                  "information alone (default: coupling for models with a gaze head, else mean)")
+      ->check(CLI::IsMember({"mean", "product", "sum", "coupling", "salience", "information"}));
   command.add_flag("--size-bias", options.size_bias,
                    "In the tower, coarse cells count for as much as they cover");
   command.add_option("-n,--max-tokens", options.max_tokens, "The most tokens of an answer")

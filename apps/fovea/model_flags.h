@@ -14,7 +14,7 @@ namespace fovea::app {
 
 struct ModelFlags {
   Common common;
-  std::string model;
+  std::string model = "tiny";
   std::string weights;
   std::string plan;  // as given: a plan maker, or a file that `see --json` wrote
   int64_t max_pixels = 0;

@@ -135,9 +135,11 @@ Run add_see(CLI::App& program) {
       ->take_all()
       ->allow_extra_args(false);
   command
-      ->add_option("--balance", options.balance, "How relevance is balanced: mean, product or sum")
+      ->add_option("--balance", options.balance,
+                   "How relevance is balanced: mean, product or sum of all maps, or coupling, "
+                   "salience or information alone")
       ->capture_default_str()
-      ->check(CLI::IsMember({"mean", "product", "sum"}));
+      ->check(CLI::IsMember({"mean", "product", "sum", "coupling", "salience", "information"}));
   command->add_flag("!--no-centre-bias", options.centre_bias,
                     "Do not favour the middle of the picture");
   command->add_option("-o,--output", flags->output, "Write the picture of what was seen (PNG)");

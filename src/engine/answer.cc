@@ -62,7 +62,7 @@ Result<Answer> Session::ask(std::span<const Turn> turns, const AskOptions& optio
     if (!status) return status.error();
   }
   if (prompt)
-    report_looks(state, *prompt, *images, std::move(*looks), reading.attention, answer.trace);
+    report_looks(state, all, *prompt, *images, std::move(*looks), reading.attention, answer.trace);
   finish_trace(state, watch, answer.trace);
   return answer;
 }

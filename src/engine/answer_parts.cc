@@ -34,6 +34,14 @@ void count_tokens(Usage& usage, const TokenPrompt& prompt, std::span<const Image
   usage.text_tokens = prompt.tokens() - usage.image_tokens;
 }
 
+// What was asked, for the picture.
+std::string text_of(const Turn& turn) {
+  std::string text;
+  for (const Part& part : turn.parts)
+    if (part.image < 0) text += (text.empty() ? "" : " ") + part.text;
+  return text;
+}
+
 // To each cell of an image's plan, where it is shown first.
 std::vector<float> attention_to(const TokenPrompt& prompt, int image, size_t cells,
                                 const AttentionReadout& readout) {
@@ -138,13 +146,15 @@ bool note_reading(const Reading& reading, int round, int rounds, const AskOption
   return round >= rounds || trace.confidence >= options.sure;
 }
 
-void report_looks(const SessionState& state, const TokenPrompt& prompt, std::span<const int> images,
-                  std::vector<Looked> looks, const AttentionReadout& attention, Trace& trace) {
+void report_looks(const SessionState& state, std::span<const Turn> turns, const TokenPrompt& prompt,
+                  std::span<const int> images, std::vector<Looked> looks,
+                  const AttentionReadout& attention, Trace& trace) {
   trace.prompt = prompt.text;
   trace.prompt_ids = prompt.text_ids;
   count_tokens(trace.usage, prompt, state.views);
   for (size_t i = 0; i < looks.size(); ++i) {
     const ImageView& view = state.views[static_cast<size_t>(images[i])];
+    looks[i].options.question = text_of(turns.back());
     Look& look = trace.looks.emplace_back(report(*state.model, view, std::move(looks[i])));
     look.attention = attention_to(prompt, images[i], look.plan.cells.size(), attention);
   }

@@ -37,8 +37,9 @@ int64_t room_for_answer(const Model& model, const TokenPrompt& prompt, const Ask
 bool note_reading(const Reading& reading, int round, int rounds, const AskOptions& options,
                   std::span<Looked> looks, Trace& trace);
 
-void report_looks(const SessionState& state, const TokenPrompt& prompt, std::span<const int> images,
-                  std::vector<Looked> looks, const AttentionReadout& attention, Trace& trace);
+void report_looks(const SessionState& state, std::span<const Turn> turns, const TokenPrompt& prompt,
+                  std::span<const int> images, std::vector<Looked> looks,
+                  const AttentionReadout& attention, Trace& trace);
 
 void finish_trace(const SessionState& state, const Stopwatch& watch, Trace& trace);
 

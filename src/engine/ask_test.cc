@@ -178,6 +178,15 @@ TEST_F(AskTest, BadOptionsAreRefused) {
   expect_refused({.plan = "spiral"}, "spiral");
   expect_refused({.budget_tokens = 0}, "budget");
   expect_refused({.fixations = {{{500, 10}}}}, "500");
+  expect_refused({.look = "sideways"}, "sideways");
+  expect_refused({.looks = 0}, "looks 0");
+  expect_refused({.sure = 1.5}, "1.5");
+  expect_refused({.sure = nan}, "sure");
+  expect_refused({.balance = "justice"}, "justice");
+  AskOptions torn;
+  torn.coupling = {Map(Grid{2, 3})};
+  torn.coupling[0].score.pop_back();
+  expect_refused(torn, "coupling");
   expect_refused({.max_tokens = 0}, "max_tokens 0");
   expect_refused({.temperature = -1}, "temperature");
   expect_refused({.temperature = nan}, "temperature");

@@ -68,7 +68,8 @@ Sight make_sight(Threads& threads, const Prepared& prepared, Choice& choice,
   sight.patch_bytes = patch_bytes;
   Relevance& relevance = choice.relevance;
   if (options.draw) {
-    const Scenery scenery = describe(sight, name, options, prepared.pyramid, relevance, watch);
+    Scenery scenery = describe(sight, name, options, prepared.pyramid, relevance, watch);
+    scenery.scan_path = choice.scan_path;
     sight.picture = draw_picture(threads, scenery);
     watch.lap("picture");
   }

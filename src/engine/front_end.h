@@ -31,6 +31,7 @@ struct Choice {
   Relevance relevance;
   Plan plan;
   std::vector<Point> fixations;  // canvas pixels: the given ones, or those the maker took
+  bool scan_path = false;        // the fixations are where looks went, one after the other
 };
 
 // Measures relevance and makes the plan. Fixations steer every maker: where no coupling is given,

@@ -13,7 +13,7 @@
 namespace fovea {
 namespace {
 
-constexpr int kMostClusters = 5;  // of a look, in the scan path
+constexpr int kMostClusters = 4;  // of a look, in the scan path
 
 // A form that takes no part of coupling needs no question.
 bool follows_coupling(const std::string& balance) {

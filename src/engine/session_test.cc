@@ -12,14 +12,18 @@ namespace {
 
 using test::ask_path;
 using test::expect_same_answer;
+using test::gaze_path;
 using test::ids_of;
 using test::load_engine;
 
 // A cached beginning was computed in other pieces: float32 sums in another order.
 constexpr double kRounding = 2e-5;
 
+// The look is the same whatever is asked.
 AskOptions short_answer() {
   AskOptions options;
+  options.look = "mixed";
+  options.balance = "salience";
   options.budget_tokens = 12;
   options.max_tokens = 12;
   options.ignore_end = true;
@@ -60,6 +64,7 @@ TEST_F(SessionTest, AFollowUpQuestionEqualsAFreshRun) {
 
 TEST_F(SessionTest, AnotherFixationEncodesTheLookAlone) {
   AskOptions options = short_answer();
+  options.balance = "mean";
   options.fixations = {{{20, 20}}};
   const Answer left = ask("What is this?", options);
   options.fixations = {{{200, 80}}};
@@ -87,6 +92,12 @@ TEST_F(SessionTest, AnyChangeOfPlanEqualsAFreshRun) {
   options.budget_tokens = 6;
   options.plan = "glance+look";
   try_it("a smaller budget");
+  options.balance = "mean";
+  try_it("the model's own coupling");
+  options.look = "crops";
+  try_it("crops");
+  options.look = "off";
+  try_it("no look");
 }
 
 TEST_F(SessionTest, AConversationKeepsItsBeginning) {
@@ -121,24 +132,130 @@ TEST_F(SessionTest, TheSameImageMayBeShownTwiceAndNotAtAll) {
   EXPECT_EQ(text->trace.usage.image_tokens, 0);
 }
 
-TEST_F(SessionTest, AStoppedAnswerLeavesTheSessionWhole) {
-  const AskOptions options = short_answer();
-  const Answer expected = ask_fresh(engine_, "What is this?", options);
+// Stops an answer at every place where it can be, one after the other, and asks again.
+void expect_whole_after_stops(const Engine& engine, Session session, const std::string& picture,
+                              const AskOptions& options) {
+  const auto fresh = engine.ask({picture}, "What is this?", options);
+  ASSERT_TRUE(fresh) << fresh.error().message;
   // The callback is asked often before the first text: stop at every such place in turn.
   bool finished = false;
   for (int calls = 1; !finished; ++calls) {
     ASSERT_LT(calls, 1000);
     int left = calls;
     const auto answer =
-        session_.ask("What is this?", options, [&](std::string_view) { return --left > 0; });
+        session.ask("What is this?", options, [&](std::string_view) { return --left > 0; });
     ASSERT_TRUE(answer) << answer.error().message;
     finished = answer->finish != "cancelled";
-    EXPECT_TRUE(expected.text.starts_with(answer->text) || finished);
+    EXPECT_TRUE(fresh->text.starts_with(answer->text) || finished);
     if (calls % 5 != 0) continue;
-    session_ = engine_.session();  // other places come from the beginning
-    ASSERT_TRUE(session_.add(ask_path("wide.png")));
+    session = engine.session();  // other places come from the beginning
+    ASSERT_TRUE(session.add(picture));
   }
-  expect_same_answer(ask("What is this?", options), expected, kRounding);
+  const auto again = session.ask("What is this?", options);
+  ASSERT_TRUE(again) << again.error().message;
+  expect_same_answer(*again, *fresh, kRounding);
+}
+
+TEST_F(SessionTest, AStoppedAnswerLeavesTheSessionWhole) {
+  expect_whole_after_stops(engine_, std::move(session_), ask_path("wide.png"), short_answer());
+}
+
+TEST(GazeSession, AStoppedAnswerLeavesTheSessionWhole) {
+  const Engine engine = load_engine({}, gaze_path());
+  AskOptions options = short_answer();
+  options.balance = "";
+  options.looks = 3;
+  options.sure = 1;
+  for (const std::string look : {"mixed", "crops"}) {
+    options.look = look;
+    Session session = engine.session();
+    ASSERT_TRUE(session.add(gaze_path("scene.png")));
+    expect_whole_after_stops(engine, std::move(session), gaze_path("scene.png"), options);
+  }
+}
+
+// Whatever was asked before, the same cells are looked at, chosen by the same maps to the last bit.
+TEST(GazeSession, AFollowUpQuestionEqualsAFreshRun) {
+  for (const std::string& folder : {gaze_path(), ask_path()}) {
+    const Engine engine = load_engine({}, folder);
+    for (const int looks : {1, 3}) {
+      for (const std::string look : {"mixed", "crops"}) {
+        SCOPED_TRACE(folder + " " + look + " " + std::to_string(looks));
+        AskOptions options = short_answer();
+        options.balance = "";
+        options.budget_tokens = 16;
+        options.look = look;
+        options.looks = looks;
+        options.sure = 1;
+        Session session = engine.session();
+        ASSERT_TRUE(session.add(gaze_path("scene.png")));
+        bool first = true;
+        for (const std::string question :
+             {"What is this?", "Who is on the left?", "Why?", "Why?"}) {
+          const auto again = session.ask(question, options);
+          const auto fresh = engine.ask({gaze_path("scene.png")}, question, options);
+          ASSERT_TRUE(again && fresh);
+          expect_same_answer(*again, *fresh, kRounding);
+          const Look& mine = again->trace.looks[0];
+          const Look& theirs = fresh->trace.looks[0];
+          EXPECT_EQ(mine.plan.cells, theirs.plan.cells);
+          for (size_t i = 0; i < mine.saccades.size(); ++i)
+            EXPECT_EQ(mine.saccades[i].coupling.score, theirs.saccades[i].coupling.score) << i;
+          if (!first) {
+            EXPECT_LE(mine.encoded_tokens, mine.plan.tokens() - mine.glance_tokens);
+            EXPECT_GE(again->trace.usage.kept_tokens, mine.glance_tokens) << "the glance is read";
+          }
+          first = false;
+        }
+      }
+    }
+  }
+}
+
+TEST(GazeSession, AConversationAboutTwoPicturesEqualsAFreshRun) {
+  const Engine engine = load_engine({}, gaze_path());
+  AskOptions options = short_answer();
+  options.balance = "";
+  options.looks = 2;
+  options.sure = 1;
+  const auto make = [&] {
+    Session session = engine.session();
+    EXPECT_TRUE(session.add(gaze_path("scene.png")));
+    EXPECT_TRUE(session.add(ask_path("tall.png")));
+    return session;
+  };
+  Session session = make();
+  std::vector<Turn> turns = {{"user", {{0, ""}, {-1, "and"}, {1, ""}, {-1, "Which?"}}}};
+  ASSERT_TRUE(session.ask(turns, options));
+  turns.push_back({"assistant", {{-1, "The first."}}});
+  turns.push_back({"user", {{-1, "Are you sure?"}}});
+  const auto second = session.ask(turns, options);
+  const auto fresh = make().ask(turns, options);
+  ASSERT_TRUE(second && fresh);
+  expect_same_answer(*second, *fresh, kRounding);
+  for (size_t i = 0; i < 2; ++i)
+    EXPECT_EQ(second->trace.looks[i].plan.cells, fresh->trace.looks[i].plan.cells) << i;
+}
+
+TEST(GazeSession, IsTheSameForAnyNumberOfThreads) {
+  AskOptions options = short_answer();
+  options.balance = "";
+  options.looks = 2;
+  options.sure = 1;
+  for (const std::string& folder : {gaze_path(), ask_path()}) {
+    const Engine engine = load_engine({}, folder);
+    const auto expected = engine.ask({gaze_path("scene.png")}, "Where?", options);
+    for (const int threads : {1, 2, 3}) {
+      const Engine other = load_engine({.threads = threads}, folder);
+      const auto answer = other.ask({gaze_path("scene.png")}, "Where?", options);
+      ASSERT_TRUE(answer && expected);
+      expect_same_answer(*answer, *expected, 0.0);
+      EXPECT_EQ(answer->trace.confidence, expected->trace.confidence);
+      const auto& saccades = answer->trace.looks[0].saccades;
+      for (size_t i = 0; i < saccades.size(); ++i)
+        EXPECT_EQ(saccades[i].coupling.score, expected->trace.looks[0].saccades[i].coupling.score);
+    }
+  }
 }
 
 TEST_F(SessionTest, IsTheSameForAnyNumberOfThreads) {

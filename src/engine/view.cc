@@ -135,9 +135,11 @@ Look report(const Model& model, const ImageView& view, Looked looked) {
   const int64_t patches = int64_t{looked.choice.plan.tokens()} * kPatchesPerCell;
   const auto bytes = patches * kPatchValues * static_cast<int64_t>(sizeof(float));
   std::vector<Point>& fixations = looked.choice.fixations;
-  if (fixations.empty())
+  if (fixations.empty()) {
+    looked.choice.scan_path = true;
     for (const Saccade& saccade : looked.saccades)
       fixations.insert(fixations.end(), saccade.fixations.begin(), saccade.fixations.end());
+  }
   static_cast<Sight&>(result) = make_sight(*model.threads, *view.prepared, looked.choice, view.name,
                                            looked.options, bytes, looked.watch);
   result.glance_tokens = looked.glance_tokens;

@@ -51,6 +51,51 @@ TEST_P(DecoderTest, ChunksGiveTheLogitsOfTheWhole) {
   }
 }
 
+TEST_P(DecoderTest, ReadingLeavesWhatDecodingLeaves) {
+  DecoderCase c(GetParam());
+  DecoderMemory decoded;
+  c.decode(decoded);
+  DecoderMemory read;
+  EXPECT_TRUE(c.decoder.read(c.threads, c.run(), read));
+  ASSERT_EQ(read.tokens(), decoded.tokens());
+  EXPECT_TRUE(same_bits(c.decode_one(7, c.positions.next, read),
+                        c.decode_one(7, c.positions.next, decoded)));
+}
+
+TEST_P(DecoderTest, AFewLayersLeaveTheMemoryAndGiveTheirHiddenState) {
+  DecoderCase c(GetParam());
+  const int64_t width = c.golden.text().hidden_size;
+  for (int layers = 1; layers <= c.golden.text().num_layers; ++layers) {
+    std::vector<float> expected(c.ids.size() * static_cast<size_t>(width));
+    DecodeOptions watching;
+    watching.chunk_tokens = 5;
+    watching.on_layer = [&](int layer, int64_t first, int64_t tokens, const float* hidden) {
+      if (layer + 1 == layers)
+        std::copy_n(hidden, tokens * width, expected.begin() + first * width);
+    };
+    DecoderMemory memory;
+    c.decode(memory, watching);
+
+    HiddenReadout readout;
+    readout.layers = layers;
+    DecodeOptions options;
+    options.chunk_tokens = 5;
+    options.hidden = &readout;
+    DecoderMemory whole;
+    EXPECT_TRUE(c.decoder.read(c.threads, c.run(), whole, options));
+    EXPECT_LE(difference(expected, all_of(readout.hidden)), kOtherOrder) << layers;
+    options.layers = layers;
+    DecoderMemory passing;
+    EXPECT_TRUE(c.decoder.read(c.threads, c.run(), passing, options));
+    EXPECT_LE(difference(expected, all_of(readout.hidden)), kOtherOrder) << layers;
+    EXPECT_EQ(passing.tokens(), 0);
+    EXPECT_TRUE(c.decoder.read(c.threads, c.run(), whole, options)) << "behind what is there";
+    EXPECT_EQ(whole.tokens(), memory.tokens());
+    EXPECT_TRUE(same_bits(c.decode_one(7, c.positions.next, whole),
+                          c.decode_one(7, c.positions.next, memory)));
+  }
+}
+
 // The run may end anywhere, in an image too, whose deepstack features its last token then needs.
 TEST_P(DecoderTest, TokenByTokenGivesTheLogitsOfTheWhole) {
   DecoderCase c(GetParam());

@@ -47,6 +47,36 @@ void hatch(Image& image, const Rect& rect) {
     for (int x = area.x_px; x < area.right_px(); ++x) set_pixel(image, x, y, hatched(x, y));
 }
 
+void line(Image& image, const Point& from, const Point& to, double thick_px, Rgb colour,
+          const Rect& clip) {
+  const double reach = thick_px / 2 + 1;
+  const Rect area = intersect(clip, bounds(image));
+  const auto within = [](double value, int begin, int end) {
+    return static_cast<int>(
+        std::clamp(value, static_cast<double>(begin), static_cast<double>(end)));
+  };
+  const int top = within(std::min(from.y_px, to.y_px) - reach, area.y_px, area.bottom_px());
+  const int bottom = within(std::max(from.y_px, to.y_px) + reach, area.y_px, area.bottom_px());
+  const int left = within(std::min(from.x_px, to.x_px) - reach, area.x_px, area.right_px());
+  const int right = within(std::max(from.x_px, to.x_px) + reach, area.x_px, area.right_px());
+  const double dx = to.x_px - from.x_px;
+  const double dy = to.y_px - from.y_px;
+  const double length_squared = dx * dx + dy * dy;
+  for (int y = top; y < bottom; ++y) {
+    for (int x = left; x < right; ++x) {
+      const double px = x + 0.5 - from.x_px;
+      const double py = y + 0.5 - from.y_px;
+      // How far along the line the nearest of its points lies.
+      const double along =
+          length_squared > 0 ? std::clamp((px * dx + py * dy) / length_squared, 0.0, 1.0) : 0;
+      const double distance = std::hypot(px - along * dx, py - along * dy);
+      const int share =
+          static_cast<int>(std::lround(255 * std::clamp(thick_px / 2 - distance + 0.5, 0.0, 1.0)));
+      if (share > 0) set_pixel(image, x, y, mix(pixel(image, x, y), colour, share));
+    }
+  }
+}
+
 void ring(Image& image, double x, double y, double hole_px, double radius_px, Rgb colour,
           const Rect& clip) {
   const int reach = static_cast<int>(std::ceil(radius_px)) + 1;

@@ -48,4 +48,8 @@ inline Rgb hatched(int x, int y) { return (x + y) % 12 < 2 ? Rgb{62, 67, 77} : R
 void ring(Image& image, double x, double y, double hole_px, double radius_px, Rgb colour,
           const Rect& clip);
 
+// A smooth straight line, `thick_px` wide, between two points of the picture.
+void line(Image& image, const Point& from, const Point& to, double thick_px, Rgb colour,
+          const Rect& clip);
+
 }  // namespace fovea

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
 
 #include "picture/resample.h"
 
@@ -100,9 +101,21 @@ void draw_plan_panel(Threads& threads, const Pyramid& pyramid, const Plan& plan,
   }
 }
 
+void draw_scan_path(std::span<const Point> fixations, std::span<const View> views, Image& image) {
+  for (const View& view : views) {
+    const auto place = [&](const Point& point) {
+      return Point{view.picture.x_px + (point.x_px - view.canvas.x_px) / view.step_x(),
+                   view.picture.y_px + (point.y_px - view.canvas.y_px) / view.step_y()};
+    };
+    for (const auto& [thick_px, colour] : {std::pair{4.0, kShade}, {1.8, ink::kText}})
+      for (size_t i = 1; i < fixations.size(); ++i)
+        line(image, place(fixations[i - 1]), place(fixations[i]), thick_px, colour, view.picture);
+  }
+}
+
 void draw_fixations(std::span<const Point> fixations, std::span<const View> views, Font& font,
                     Image& image) {
-  constexpr size_t kMostNumbered = 12;
+  constexpr size_t kMostNumbered = 24;
   constexpr int kHolePx = 9;
   const bool numbered = fixations.size() > 1 && fixations.size() <= kMostNumbered;
   for (size_t i = fixations.size(); i-- > 0;) {  // the first lies on top

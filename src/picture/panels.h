@@ -17,6 +17,8 @@ namespace fovea {
 // colour of its level and the fixations in their order.
 void draw_plan_panel(Threads& threads, const Pyramid& pyramid, const Plan& plan,
                      const Finest& finest, std::span<const View> views, Image& image);
+// Lines from each fixation to the next.
+void draw_scan_path(std::span<const Point> fixations, std::span<const View> views, Image& image);
 void draw_fixations(std::span<const Point> fixations, std::span<const View> views, Font& font,
                     Image& image);
 

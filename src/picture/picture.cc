@@ -87,6 +87,7 @@ Image draw_picture(Threads& threads, const Scenery& scenery) {
   const Rect plan_panel = moved(layout.plan, kMarginPx, top);
   draw_panel_title(plan_panel, U"Plan", plan_note(plan, layout.folding), font, image);
   draw_plan_panel(threads, pyramid, plan, finest, views(plan_panel), image);
+  if (scenery.scan_path) draw_scan_path(scenery.fixations, views(plan_panel), image);
   draw_fixations(scenery.fixations, views(plan_panel), font, image);
 
   const Rect tower_panel = moved(layout.tower, kMarginPx, top);

@@ -17,6 +17,7 @@ struct Scenery {
   const Relevance* relevance = nullptr;  // null, or empty maps: those panels are left out
   const Plan* plan = nullptr;
   std::vector<Point> fixations;  // canvas pixels, in their order
+  bool scan_path = false;        // the fixations follow one another: lines join them
   Size image;                    // before it was fitted to the canvas
   std::string title;             // file name; any bytes
   std::string question;          // empty where none was asked; any bytes

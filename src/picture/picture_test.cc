@@ -56,6 +56,22 @@ TEST(Picture, EveryShapeOfCanvasStaysWithinTheSizeLimits) {
   }
 }
 
+TEST(Picture, AScanPathJoinsTheFixationsInTheirOrder) {
+  constexpr Size kCanvas{320, 256};
+  const View view = whole_view(kCanvas);
+  Image image(kCanvas);
+  const std::vector<Point> path = {{40, 40}, {280, 40}, {280, 200}};
+  draw_scan_path(path, {&view, 1}, image);
+  for (const auto& [x, y] : {std::pair{100, 40}, {200, 40}, {280, 100}, {280, 180}})
+    EXPECT_GT(pixel(image, x, y).red, 200) << x << "," << y;
+  for (const auto& [x, y] : {std::pair{100, 60}, {160, 120}, {40, 200}, {300, 100}, {10, 40}})
+    EXPECT_EQ(pixel(image, x, y).red, 0) << x << "," << y;
+  Image none(kCanvas);
+  draw_scan_path({path.data(), 1}, {&view, 1}, none);
+  draw_scan_path({}, {&view, 1}, none);
+  EXPECT_EQ(none.rgb, Image(kCanvas).rgb);
+}
+
 TEST(Picture, ExtremePlansAndTextsAreDrawn) {
   Threads threads(2);
   const Size canvas{512, 512};

@@ -95,6 +95,48 @@ TEST_F(TowerTest, ItsBytesAreThoseOfItsTensors) {
   EXPECT_EQ(tower.bytes(), static_cast<size_t>(values) * sizeof(float));
 }
 
+TEST_F(TowerTest, ALevelEmbeddingTellsLevelsApartAndLeavesLevelZero) {
+  VisionConfig config = test::config_of({.depth = 3, .taps = {0, 2}});
+  test::StoredTensors tensors = test::random_tensors(config, 1);
+  config.levels = 2;
+  const auto width = static_cast<size_t>(config.hidden_size);
+  test::StoredTensor table{{2, config.hidden_size}, std::vector<float>(2 * width)};
+  for (size_t i = 0; i < width; ++i) table.values[width + i] = 0.1f * static_cast<float>(i % 7);
+  tensors["level_embedding"] = table;
+  const Tower with = test::tower_of(config, tensors);
+  EXPECT_EQ(with.bytes(), tower.bytes() + 2 * width * sizeof(float));
+  const auto run = [&](const Tower& which, const std::vector<Cell>& cells) {
+    TowerMemory memory;
+    return parts_of(which.encode(threads, test::random_patches(cells, kCanvas), kCanvas, memory));
+  };
+  const auto fine = test::cover(kCanvas, 0);
+  EXPECT_EQ(run(with, fine), run(tower, fine)) << "bit for bit";
+  EXPECT_NE(run(with, test::cover(kCanvas, 1)), run(tower, test::cover(kCanvas, 1)));
+
+  // The first bias is what the row of level 1 adds where every patch is of that level or beyond.
+  for (size_t i = 0; i < width; ++i)
+    tensors["patch_embed.proj.bias"].values[i] += table.values[width + i];
+  tensors.erase("level_embedding");
+  config.levels = 0;
+  const Tower shifted = test::tower_of(config, tensors);
+  for (const int level : {1, 2}) {
+    const auto coarse = test::cover(kCanvas, level);
+    const auto parts = run(with, coarse);
+    const auto wanted = run(shifted, coarse);
+    for (size_t i = 0; i < parts.size(); ++i)
+      EXPECT_LE(test::relative_difference(parts[i], wanted[i], wanted[i].size()), kSumOrder);
+  }
+
+  table.values[3] = 0.5f;
+  tensors["level_embedding"] = table;
+  config.levels = 2;
+  const auto refused = Tower::build(config, test::source_of(tensors, WeightFormat::kF32));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, Error::Kind::kBadInput);
+  EXPECT_NE(refused.error().message.find("value 3 of row 0 is 0.5"), std::string::npos)
+      << refused.error().message;
+}
+
 TEST_F(TowerTest, AGlanceIsNotChangedByTheLookThatFollows) {
   TowerMemory memory;
   const VisualTokens tokens = encode(glance, memory);
