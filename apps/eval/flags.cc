@@ -136,7 +136,7 @@ void add_eval_flags(CLI::App& command, EvalFlags& flags) {
   command.add_option("--images", flags.images, "Where the images of --data are looked for");
   command
       .add_option("--cards", flags.cards, "Ask so many questions about fresh scenes of CardField")
-      ->check(whole_number(1, uint64_t{1} << 32));
+      ->check(whole_number(1, 10'000'000));
   list(command.add_option("--families", flags.families, "Only these families of questions"));
   list(command.add_option("--arms", flags.arms, arms_help()))
       ->capture_default_str()
@@ -145,7 +145,8 @@ void add_eval_flags(CLI::App& command, EvalFlags& flags) {
       ->capture_default_str()
       ->check(whole_number(1, 1 << 30));
   command
-      .add_option("--looks", flags.ask.looks, "The most looks of the arms that read the question")
+      .add_option("--looks", flags.ask.looks,
+                  "The most looks; they share the budget, and end where the model is sure")
       ->capture_default_str()
       ->check(whole_number(1, 64));
   command
