@@ -25,6 +25,7 @@ int run_program(int argc, char** argv) {
   commands["chat"] = add_chat(program);
   commands["info"] = add_info(program);
   commands["bench"] = add_bench(program);
+  commands["eval"] = add_eval(program);
   commands["cards"] = add_cards(program);
   commands["tokenize"] = add_tokenize(program);
 
