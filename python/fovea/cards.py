@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
 import operator
 import os
@@ -92,3 +93,6 @@ def _whole(name, value, least, end):
 @functools.lru_cache(maxsize=4)
 def _tokenizer(path):
     return _fovea.Tokenizer.load(path)
+
+
+atexit.register(_tokenizer.cache_clear)  # nanobind reports what outlives the interpreter as leaked
