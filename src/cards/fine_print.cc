@@ -136,14 +136,17 @@ Size label_size(const Card& card) {
   return {width_px + 2 * kLabelMarginPx, height_px + 2 * kLabelMarginPx};
 }
 
-void paint_fine_print(const CardCanvas& canvas, const Card& card, MaskPoint centre) {
+void paint_label(const CardCanvas& canvas, const Card& card, MaskPoint centre, uint8_t grey) {
   const Size label = label_size(card);
   const int left = (centre.x - label.width_px / 2) / 2 * 2;
   const int top = (centre.y - label.height_px / 2) / 2 * 2;
   CardMask plate((label.width_px + 1) / 2 * 2, (label.height_px + 1) / 2 * 2);
   plate.add_rectangle(0, 0, plate.width_px() * kSixteenths, plate.height_px() * kSixteenths);
-  blend(canvas, left, top, plate, {{kLabelGrey, kLabelGrey, kLabelGrey}});
+  blend(canvas, left, top, plate, {{grey, grey, grey}});
+}
 
+void paint_fine_print(const CardCanvas& canvas, const Card& card, MaskPoint centre) {
+  paint_label(canvas, card, centre, kLabelGrey);
   const FinePrint print(card);
   const int x0 = centre.x - print.size().width_px / 2;
   const int y0 = centre.y - print.size().height_px / 2;

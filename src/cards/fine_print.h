@@ -42,7 +42,10 @@ class FinePrint {
 // The label of a card: as large for every kind of payload of its height, so that it tells nothing.
 Size label_size(const Card& card);
 
-// Paints the label around `centre` and prints on it; the payload's box has even borders.
+// Paints the label around `centre`; its borders are even, so that it fills whole blocks.
+void paint_label(const CardCanvas& canvas, const Card& card, MaskPoint centre, uint8_t grey);
+
+// Paints the label and prints on it; the payload's box has even borders.
 void paint_fine_print(const CardCanvas& canvas, const Card& card, MaskPoint centre);
 
 }  // namespace fovea

@@ -176,6 +176,7 @@ void paint_payload(const CardCanvas& canvas, const Card& card) {
 }
 
 void paint_blank_payload(const CardCanvas& canvas, const Card& card, const CardMask& shape) {
+  if (is_fine_print(card)) return paint_label(canvas, card, ink_centre(card), 0);
   const int side_px = card.card_box.width_px();
   const MaskPoint body = body_of(card.shape);
   const int room = side_px / 28 + 1;

@@ -11,8 +11,8 @@ CardBox payload_box_of(const Card& card);
 
 void paint_payload(const CardCanvas& canvas, const Card& card);
 
-// Black over all the places where a card of this height may have ink, clipped to the card's shape,
-// so that neither kind nor answer shows.
+// Black over all the places where a card of this height may have ink, so that neither kind nor
+// answer shows: the label of fine print; else a part of the card, clipped to its shape.
 void paint_blank_payload(const CardCanvas& canvas, const Card& card, const CardMask& shape);
 
 }  // namespace fovea
