@@ -169,13 +169,14 @@ void print_stats(const Answer& answer, double load_ms) {
   size_t looks = 0;
   for (const Look& look : trace.looks) looks += look.saccades.size();
   const double mb = 1e-6;
-  fmt::print(stderr,
-             "\nanswer: {} tokens, ended by {}, {:.0f} % sure of the first after {} looks\nmemory: "
-             "{:.0f} MB of weights, {:.0f} MB of keys "
-             "and values, peak {:.0f} MB\n",
-             usage.answer_tokens, answer.finish, 100 * trace.confidence, looks,
-             static_cast<double>(trace.weights_bytes) * mb,
-             static_cast<double>(trace.kv_bytes) * mb, static_cast<double>(trace.peak_bytes) * mb);
+  fmt::print(
+      stderr,
+      "\nanswer: {} tokens, ended by {}, {:.0f} % sure of the first after {} look{}\nmemory: "
+      "{:.0f} MB of weights, {:.0f} MB of keys "
+      "and values, peak {:.0f} MB\n",
+      usage.answer_tokens, answer.finish, 100 * trace.confidence, looks, looks == 1 ? "" : "s",
+      static_cast<double>(trace.weights_bytes) * mb, static_cast<double>(trace.kv_bytes) * mb,
+      static_cast<double>(trace.peak_bytes) * mb);
 }
 
 }  // namespace fovea::app

@@ -155,6 +155,10 @@ Status read_model_flags(ModelFlags& flags) {
 Result<Engine> load_model(const ModelFlags& flags, double& load_ms) {
   const auto start = std::chrono::steady_clock::now();
   const bool show = isatty(STDERR_FILENO) != 0 && !flags.common.quiet;
+  if (show && flags.model == "tiny")
+    fmt::print(stderr,
+               "tiny knows the scenes of `fovea cards` alone; for other pictures give --model a "
+               "Qwen3-VL folder\n");
   LoadOptions options;
   options.weights = flags.weights;
   options.threads = flags.common.threads;
