@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // fovea ask and fovea chat, on the real program with a small random checkpoint.
+#include <algorithm>
 #include <csignal>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "program.h"
@@ -14,12 +16,16 @@ const std::string kFixtures = FOVEA_SOURCE_DIR "/tests/fixtures/ask/";
 const std::string kModel = kFixtures;
 const std::string kWide = kFixtures + "wide.png";
 const std::string kTall = kFixtures + "tall.png";
+const std::string kGazeModel = FOVEA_SOURCE_DIR "/tests/fixtures/gaze";
+const std::string kGazePicture = kGazeModel + "/scene.png";
 
 json golden() { return json::parse(read_all(kFixtures + "golden.json")); }
 
 json ask_json(std::vector<std::string> arguments, const std::string& stdin_file = "/dev/null") {
   arguments.insert(arguments.begin(), "ask");
-  arguments.insert(arguments.end(), {"--model", kModel, "--json"});
+  if (std::find(arguments.begin(), arguments.end(), "--model") == arguments.end())
+    arguments.insert(arguments.end(), {"--model", kModel});
+  arguments.emplace_back("--json");
   const Outcome run = run_fovea(arguments, stdin_file);
   EXPECT_EQ(run.status, 0) << run.err;
   EXPECT_EQ(run.err, "");
@@ -102,6 +108,87 @@ TEST(Ask, TraceAndGazeAreWritten) {
   EXPECT_TRUE(read_all(folder / "gaze-2.png").starts_with("\x89PNG"));
 }
 
+TEST(Ask, LooksAreTracedOneByOne) {
+  const auto folder = scratch();
+  for (const std::string look : {"mixed", "crops"}) {
+    const json answer = ask_json({kGazePicture, "Where?", "--model", kGazeModel, "--looks", "3",
+                                  "--sure", "1", "--look", look, "--budget", "20", "--max-tokens",
+                                  "3", "--trace", folder / "trace.json"});
+    ASSERT_EQ(answer["looks"].size(), 1u);
+    const json& one = answer["looks"][0];
+    EXPECT_EQ(one["look"], look);
+    ASSERT_EQ(one["saccades"].size(), 3u);
+    json at = one["glance_tokens"];
+    for (const json& saccade : one["saccades"]) {
+      EXPECT_EQ(saccade["begin"], at);
+      at = saccade["end"];
+      EXPECT_GT(saccade["confidence"], 0);
+      EXPECT_FALSE(saccade["fixations"].empty());
+      EXPECT_EQ(saccade.contains("crops"), look == "crops");
+    }
+    EXPECT_EQ(at, one["tokens"]);
+    EXPECT_EQ(one["cells"].size(), one["tokens"]);
+    EXPECT_LE(one["tokens"], 20);
+    EXPECT_GT(answer["times_ms"]["read"], 0);
+    EXPECT_EQ(answer["confidence"], one["saccades"][2]["confidence"]);
+    const json trace = json::parse(read_all(folder / "trace.json"));
+    EXPECT_EQ(trace["token_ids"], answer["token_ids"]);
+    for (const json& saccade : trace["looks"][0]["saccades"])
+      for (const std::string map : {"coupling", "relevance"})
+        EXPECT_EQ(saccade["maps"][map].size(), 5u) << "rows of level-0 cells";
+    EXPECT_EQ(trace["looks"][0]["attention"].size(), trace["looks"][0]["cells"].size());
+  }
+  const json off = ask_json({kGazePicture, "Where?", "--model", kGazeModel, "--look", "off",
+                             "--max-tokens", "3", "--budget", "20"});
+  EXPECT_EQ(off["looks"][0]["tokens"], off["looks"][0]["glance_tokens"]);
+  EXPECT_TRUE(off["looks"][0]["saccades"].empty());
+}
+
+TEST(Ask, TheGazePictureShowsTheScanPath) {
+  const auto folder = scratch();
+  const auto draw = [&](const std::string& looks) {
+    const Outcome run =
+        run_fovea({"ask", kGazePicture, "Where?", "-m", kGazeModel, "--looks", looks, "--sure", "1",
+                   "--budget", "20", "-n", "1", "--gaze", folder / (looks + ".png")});
+    EXPECT_EQ(run.status, 0) << run.err;
+    return read_all(folder / (looks + ".png"));
+  };
+  const std::string one = draw("1");
+  EXPECT_TRUE(one.starts_with("\x89PNG"));
+  EXPECT_NE(one, draw("2"));
+}
+
+// A folder with a model named tiny, as $FOVEA_MODELS or beside a program that was moved.
+TEST(Ask, WithoutAModelTinyIsFoundWhereverItIs) {
+  namespace fs = std::filesystem;
+  const auto folder = scratch();
+  fs::create_directories(folder / "own");
+  fs::copy(kGazeModel, folder / "own" / "tiny");
+  const json expected =
+      ask_json({kGazePicture, "Where?", "--max-tokens", "3", "--model", kGazeModel});
+  const auto ask = [&](const std::string& program, const std::string& models) {
+    const std::string out = folder / "out.json";
+    const std::string command =
+        (models.empty() ? "env -u FOVEA_MODELS " : "FOVEA_MODELS=" + models + " ") + program +
+        " ask " + kGazePicture + " 'Where?' --max-tokens 3 --json > " + out + " < /dev/null";
+    EXPECT_EQ(std::system(command.c_str()), 0) << command;
+    return json::parse(read_all(out), nullptr, false);
+  };
+  EXPECT_EQ(ask(FOVEA_PROGRAM, (folder / "own").string())["token_ids"], expected["token_ids"]);
+  for (const fs::path& beside : {fs::path("share") / "fovea" / "models", fs::path("models")}) {
+    const fs::path prefix =
+        folder / ("prefix-" + beside.filename().string() + std::to_string(beside.string().size()));
+    fs::create_directories(prefix / "bin");
+    fs::create_directories(prefix / beside);
+    fs::copy_file(FOVEA_PROGRAM, prefix / "bin" / "fovea");
+    fs::copy(kGazeModel, prefix / beside / "tiny");
+    EXPECT_EQ(ask((prefix / "bin" / "fovea").string(), "")["token_ids"], expected["token_ids"]);
+    // A link to the program leads to the program.
+    fs::create_symlink(prefix / "bin" / "fovea", prefix / "linked");
+    EXPECT_EQ(ask((prefix / "linked").string(), "")["token_ids"], expected["token_ids"]);
+  }
+}
+
 TEST(Ask, APlanOfSeeIsTakenInAnyOrder) {
   const auto folder = scratch();
   const Outcome seen = run_fovea(
@@ -123,12 +210,15 @@ TEST(Ask, APlanOfSeeIsTakenInAnyOrder) {
 
 TEST(Ask, BadUseIsRefusedInOneLine) {
   expect_refused({"ask"}, "words");
-  expect_refused({"ask", kWide, "What?"}, "--model");
   expect_refused({"ask", kWide, "", "-m", kModel}, "question is empty");
   expect_refused({"ask", "-", "-", "-m", kModel}, "stdin");
   expect_refused({"ask", kWide, "-m", kModel}, "question is empty");  // an empty stdin
   expect_refused({"ask", "missing.jpg", "What?", "-m", kModel}, "missing.jpg");
-  expect_refused({"ask", kWide, "What?", "-m", "no-such-model"}, "no-such-model");
+  expect_refused({"ask", kWide, "What?", "-m", "no-such-model"}, "\"no-such-model\"");
+  expect_refused({"ask", kWide, "What?", "-m", "no-such-model"}, "share/fovea/models");
+  expect_refused({"ask", kWide, "What?", "-m", "no-such/model"}, "no-such/model");
+  expect_refused({"ask", kWide, "What?", "-m", kModel, "--look", "twice"}, "twice");
+  expect_refused({"ask", kWide, "What?", "-m", kModel, "--balance", "justice"}, "justice");
   expect_refused({"ask", kWide, "What?", "-m", FOVEA_SOURCE_DIR}, "config.json");
   expect_refused({"ask", kWide, "What?", "-m", kModel, "--weights", "int4"}, "int4");
   expect_refused({"ask", kWide, "What?", "-m", kModel, "--plan", "spiral"}, "spiral");
@@ -138,11 +228,11 @@ TEST(Ask, BadUseIsRefusedInOneLine) {
   expect_refused({"ask", kWide, "What?", "-m", kModel, "--logprobs", "3"}, "--json");
   expect_refused({"ask", "What?", "-m", kModel, "--gaze", "gaze.png"}, "--gaze");
   expect_refused({"ask", kWide, "What?", "-m", kModel, "--device", "cuda:9"}, "cuda:9");
-  for (const std::string flag : {"--budget", "--max-tokens", "--threads"})
+  for (const std::string flag : {"--budget", "--max-tokens", "--threads", "--looks"})
     for (const std::string value : {"-1", "0", "9223372036854775808", "nan", ""})
       expect_refused({"ask", kWide, "What?", "-m", kModel, flag, value}, flag);
   for (const std::string flag :
-       {"--temperature", "--top-p", "--min-p", "--repetition-penalty", "--top-k"})
+       {"--temperature", "--top-p", "--sure", "--min-p", "--repetition-penalty", "--top-k"})
     for (const std::string value : {"-1", "1e999", "nan", "", "x"})
       expect_refused({"ask", kWide, "What?", "-m", kModel, flag, value}, flag);
   const auto folder = scratch();

@@ -27,18 +27,18 @@ struct AskOptions {
   // Where to look. Plans, budgets and fixations are per image.
   std::string plan = "glance+look";  // one of plan_kinds()
   int budget_tokens = -1;            // the most cells; -1: the default (96; level 0 for "uniform")
+  int looks = 1;                     // of "glance+look", at most; they share the budget evenly
   std::vector<std::vector<Point>> fixations;  // of each image, in its pixels; may be shorter
   std::vector<Plan> plans;                    // of each image, in any order; made here where empty
-  bool size_bias = false;                     // coarse cells count for as much as they cover
-  // How "glance+look" looks. "mixed": fine cells behind the glance; "crops": rectangles, each an
-  // image of its own; "off": the glance alone. Empty: mixed for models made for it, else crops.
-  std::string look;
-  int looks = 1;      // at most; the budget is shared out evenly
-  double sure = 0.9;  // no further look where the first token is at least so probable
   // What the question has to do with each place of each image, in place of what the model says; any
   // grid, may be shorter, empty maps are left to the model.
   std::vector<Map> coupling;
   std::string balance;  // as in SeeOptions; empty: as suits the model
+  // How "glance+look" looks. "mixed": fine cells behind the glance; "crops": rectangles, each an
+  // image of its own; "off": the glance alone. Empty: mixed for models made for it, else crops.
+  std::string look;
+  double sure = 0.9;       // no further look where the first token is at least so probable
+  bool size_bias = false;  // coarse cells count for as much as they cover
   // How to answer.
   int max_tokens = 256;
   double temperature = 0;  // 0: always the most likely token

@@ -77,7 +77,7 @@ Status check_ask(std::span<const Turn> turns, const AskOptions& options) {
     return bad_input("a conversation must end with a turn of the user");
   if (options.max_tokens < 1)
     return bad_input(fmt::format("max_tokens {}: give 1 or more", options.max_tokens));
-  if (options.look != "" && options.look != "mixed" && options.look != "crops" &&
+  if (!options.look.empty() && options.look != "mixed" && options.look != "crops" &&
       options.look != "off")
     return bad_input(fmt::format("look {}: use mixed, crops or off", in_quotes(options.look)));
   if (options.looks < 1) return bad_input(fmt::format("looks {}: give 1 or more", options.looks));
