@@ -71,10 +71,8 @@ void expect_refused(const std::vector<std::string>& arguments, const std::string
 }
 
 TEST(Eval, HasARowForEachArmBudgetAndFamily) {
-  const json report = run_json(small({"--arms",
-                                      "full,uniform,random,centre,entropy,salience,"
-                                      "coupling,balanced,oracle",
-                                      "--budgets", "32,48", "--look", "mixed"}));
+  const std::string arms = "full,uniform,random,centre,entropy,salience,coupling,balanced,oracle";
+  const json report = run_json(small({"--arms", arms, "--budgets", "32,48", "--look", "mixed"}));
   EXPECT_EQ(report["rows"].size(), (1 + 8 * 2) * 4u);
   const json* full = row_of(report, "full", 0, "read");
   const json* oracle = row_of(report, "oracle", 48, "read");

@@ -113,8 +113,9 @@ class Panel {
                  area_.bottom_px() + 8, label, kSmallSize, ink::kSoft);
     }
     const double guess = y_of(chance.most_frequent);
-    for (double x = left(); x < right(); x += 12)
-      draw_line(image_, {x, guess}, {std::min(x + 6, right()), guess}, 1.5, ink::kQuestion, 170);
+    for (int x = area_.x_px; x < area_.right_px(); x += 12)
+      draw_line(image_, {x + 0.0, guess}, {std::min(x + 6.0, right()), guess}, 1.5, ink::kQuestion,
+                170);
   }
 
   // The points of one arm in the order of their tokens; `shift_px` keeps arms apart.
@@ -167,9 +168,9 @@ void draw_legend(Image& image, Font& font, const std::vector<std::string>& arms,
   int x = kMargin;
   const auto entry = [&](const std::string& name, Rgb colour, bool dashed) {
     const double middle = y + font.line_px(kTextSize) / 2.0;
-    for (double at = 0; at < 36; at += dashed ? 12 : 36)
-      draw_line(image, {x + at, middle}, {x + at + (dashed ? 6 : 36), middle}, dashed ? 1.5 : 2.5,
-                colour);
+    for (int at = 0; at < 36; at += dashed ? 12 : 36)
+      draw_line(image, {x + at + 0.0, middle}, {x + at + (dashed ? 6.0 : 36.0), middle},
+                dashed ? 1.5 : 2.5, colour);
     if (!dashed) ring(image, x + 18, middle, 0, 5, colour, bounds(image));
     x = font.draw(image, x + 46, y, text32(name), kTextSize, ink::kText) + 30;
   };
