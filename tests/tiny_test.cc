@@ -88,21 +88,21 @@ TEST(Tiny, ReadsWith96TokensByItsOwnGaze) {
   // Measured with 1,000 questions each: all above 98 % (docs/results.md).
   for (const Family family :
        {Family::kRead, Family::kCount, Family::kExist, Family::kGap, Family::kTicks})
-    EXPECT_GE(accuracy(engine, family, 20, {}), 0.9) << family_name(family);
+    EXPECT_GE(accuracy(engine, family, 12, {}), 0.9) << family_name(family);
 }
 
 TEST(Tiny, WithItsPayloadsBlackedOutItCanOnlyGuess) {
   const Engine engine = tiny();
   const CardOptions blank{.blank_payloads = true};
-  EXPECT_LE(accuracy(engine, Family::kRead, 20, blank), 0.1);   // one of 1,024 codes
-  EXPECT_LE(accuracy(engine, Family::kGap, 20, blank), 0.6);    // one of four directions
-  EXPECT_LE(accuracy(engine, Family::kTicks, 20, blank), 0.5);  // one of six numbers
+  EXPECT_LE(accuracy(engine, Family::kRead, 12, blank), 0.1);   // one of 1,024 codes
+  EXPECT_LE(accuracy(engine, Family::kGap, 12, blank), 0.6);    // one of four directions
+  EXPECT_LE(accuracy(engine, Family::kTicks, 12, blank), 0.5);  // one of six numbers
 }
 
 TEST(Tiny, WithNoiseForAPictureItCanOnlyGuess) {
   const Engine engine = tiny();
-  EXPECT_LE(accuracy(engine, Family::kRead, 20, {}, true), 0.1);
-  EXPECT_LE(accuracy(engine, Family::kExist, 20, {}, true), 0.8);
+  EXPECT_LE(accuracy(engine, Family::kRead, 12, {}, true), 0.1);
+  EXPECT_LE(accuracy(engine, Family::kExist, 12, {}, true), 0.8);
 }
 
 }  // namespace
