@@ -32,15 +32,6 @@ json ask_json(std::vector<std::string> arguments, const std::string& stdin_file 
   return json::parse(run.out, nullptr, false);
 }
 
-void expect_refused(const std::vector<std::string>& arguments, const std::string& must_say) {
-  const Outcome run = run_fovea(arguments);
-  EXPECT_EQ(run.status, 2) << must_say << "\n" << run.err;
-  EXPECT_EQ(run.out, "") << must_say;
-  EXPECT_TRUE(run.err.starts_with("fovea: ")) << run.err;
-  EXPECT_EQ(std::count(run.err.begin(), run.err.end(), '\n'), 1) << run.err;
-  EXPECT_NE(run.err.find(must_say), std::string::npos) << must_say << "\n" << run.err;
-}
-
 TEST(Ask, JsonHoldsTheAnswerAndWhatItCost) {
   const json answer = ask_json({kWide, "What is on the table?", "--plan", "uniform", "--max-tokens",
                                 "64", "--ignore-end", "--logprobs", "5"});

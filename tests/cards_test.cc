@@ -19,15 +19,6 @@ std::vector<Json> lines_of(const std::filesystem::path& folder) {
   return lines;
 }
 
-void expect_refused(const std::vector<std::string>& arguments, const std::string& must_say) {
-  const Outcome run = run_fovea(arguments);
-  EXPECT_EQ(run.status, 2) << must_say << "\n" << run.err;
-  EXPECT_EQ(run.out, "");
-  EXPECT_TRUE(run.err.starts_with("fovea: ")) << run.err;
-  EXPECT_EQ(std::count(run.err.begin(), run.err.end(), '\n'), 1) << run.err;
-  EXPECT_NE(run.err.find(must_say), std::string::npos) << run.err;
-}
-
 TEST(CardsCommand, WritesPicturesAndQuestions) {
   const auto folder = scratch();
   const Outcome run = run_fovea({"cards", "--seed", "7", "--count", "3", "--questions", "16",

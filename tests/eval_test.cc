@@ -61,15 +61,6 @@ const json* row_of(const json& report, const std::string& arm, int budget,
   return nullptr;
 }
 
-void expect_refused(const std::vector<std::string>& arguments, const std::string& must_say) {
-  const Outcome run = run_fovea(arguments);
-  EXPECT_EQ(run.status, 2) << must_say << "\n" << run.err;
-  EXPECT_EQ(run.out, "") << must_say;
-  EXPECT_TRUE(run.err.starts_with("fovea: ")) << run.err;
-  EXPECT_EQ(std::count(run.err.begin(), run.err.end(), '\n'), 1) << run.err;
-  EXPECT_NE(run.err.find(must_say), std::string::npos) << must_say << "\n" << run.err;
-}
-
 TEST(Eval, HasARowForEachArmBudgetAndFamily) {
   const std::string arms = "full,uniform,random,centre,entropy,salience,coupling,balanced,oracle";
   const json report = run_json(small({"--arms", arms, "--budgets", "32,48", "--look", "mixed"}));

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -75,6 +76,18 @@ inline Outcome run_fovea(std::vector<std::string> arguments,
   std::filesystem::remove(out);
   std::filesystem::remove(err);
   return run;
+}
+
+// Wrong use: one line on stderr that starts with "fovea:", nothing on stdout, exit status 2.
+inline void expect_refused(const std::vector<std::string>& arguments, const std::string& must_say) {
+  const Outcome run = run_fovea(arguments);
+  std::string shown;
+  for (const std::string& argument : arguments) shown += " '" + argument + "'";
+  EXPECT_EQ(run.status, 2) << shown << "\n" << run.err;
+  EXPECT_EQ(run.out, "") << shown;
+  EXPECT_TRUE(run.err.starts_with("fovea: ")) << shown << "\n" << run.err;
+  EXPECT_EQ(std::count(run.err.begin(), run.err.end(), '\n'), 1) << shown << "\n" << run.err;
+  EXPECT_NE(run.err.find(must_say), std::string::npos) << shown << "\n" << run.err;
 }
 
 }  // namespace fovea

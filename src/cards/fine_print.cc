@@ -13,8 +13,6 @@ constexpr int kStep = 40;        // grey levels for each pixel of a block that d
 constexpr int kTickPitchPx = 3;  // two lines never share a block
 constexpr int kLabelMarginPx = 3;
 
-int glyph_width_px(int height_px) { return (10 * height_px + 7) / 14; }
-int glyph_gap_px(int height_px) { return std::max(2, height_px / 6); }
 int arrow_wing_px(int height_px) { return (height_px - 1) / 3; }
 
 Size print_size(const Card& card) {

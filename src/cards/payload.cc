@@ -13,9 +13,6 @@ namespace {
 
 constexpr CardInk kBlack = {{14, 14, 18}};
 
-int glyph_width_px(int height_px) { return (10 * height_px + 7) / 14; }
-int glyph_gap_px(int height_px) { return std::max(2, height_px / 6); }
-
 // A card hardly larger than its ink needs: no liberties are taken on it.
 bool is_tight(const Card& card) { return card.card_box.width_px() < 4 * card.payload_px; }
 
