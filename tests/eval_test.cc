@@ -172,7 +172,7 @@ TEST(Eval, AnInterruptKeepsWhatIsDone) {
   if (child == 0) {
     dup2(open((folder / "out").c_str(), O_WRONLY | O_CREAT, 0600), STDOUT_FILENO);
     dup2(open((folder / "err").c_str(), O_WRONLY | O_CREAT, 0600), STDERR_FILENO);
-    execl(FOVEA_PROGRAM, "fovea", "eval", "-m", kModel.c_str(), "--cards", "3000", "--families",
+    execl(FOVEA_PROGRAM, "fovea", "eval", "-m", kModel.c_str(), "--cards", "1000", "--families",
           "read", "--size", "512", "--card-count", "12", "--arms", "uniform", "--budgets", "16",
           "--resume", kept.c_str(), nullptr);
     _exit(127);

@@ -2,12 +2,13 @@
 #include "fovea/model_flags.h"
 
 #include <fmt/format.h>
+#include <signal.h>  // NOLINT(modernize-deprecated-headers): sigaction is POSIX
 #include <unistd.h>
 
+#include <atomic>
 #include <charconv>
 #include <chrono>
 #include <cmath>
-#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -217,20 +218,22 @@ void Waiting::clear() {
 
 namespace {
 
-volatile std::sig_atomic_t interrupted = 0;
+// Read by every thread that works, hence an atomic.
+std::atomic<bool> interrupted = false;
+static_assert(std::atomic<bool>::is_always_lock_free);
 
-void on_interrupt(int signal) {
-  interrupted = 1;
-  std::signal(signal, SIG_DFL);
-}
+void on_interrupt(int /*signal*/) { interrupted = true; }
 
 }  // namespace
 
 StopOnInterrupt::StopOnInterrupt() {
-  interrupted = 0;
-  std::signal(SIGINT, on_interrupt);
+  interrupted = false;
+  struct sigaction once {};
+  once.sa_handler = on_interrupt;
+  once.sa_flags = SA_RESTART | static_cast<int>(SA_RESETHAND);  // a second one ends the program
+  sigaction(SIGINT, &once, nullptr);
 }
-StopOnInterrupt::~StopOnInterrupt() { std::signal(SIGINT, SIG_DFL); }
-bool StopOnInterrupt::asked() { return interrupted != 0; }
+StopOnInterrupt::~StopOnInterrupt() { signal(SIGINT, SIG_DFL); }
+bool StopOnInterrupt::asked() { return interrupted; }
 
 }  // namespace fovea::app
