@@ -9,6 +9,7 @@ function(fovea_device_library kind)
   install(TARGETS fovea_${kind} LIBRARY DESTINATION lib)
 endfunction()
 
+file(GLOB_RECURSE FOVEA_CUDA_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*_cuda.cu)
 if(NOT FOVEA_CUDA STREQUAL "OFF")
   include(CheckLanguage)
   check_language(CUDA)
@@ -18,9 +19,18 @@ if(NOT FOVEA_CUDA STREQUAL "OFF")
     # CMake 3.25 does not know that nvcc takes C++20.
     set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
     set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
-    file(GLOB_RECURSE cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*_cuda.cu)
-    fovea_device_library(cuda ${cuda_sources})
-    set_target_properties(fovea_cuda PROPERTIES CUDA_RUNTIME_LIBRARY Static CUDA_STANDARD 20)
+    find_package(CUDAToolkit REQUIRED)
+    # Objects, since the tests of single kernels are linked with them too.
+    add_library(fovea_cuda_parts OBJECT ${FOVEA_CUDA_SOURCES})
+    target_include_directories(fovea_cuda_parts PRIVATE ${PROJECT_SOURCE_DIR}/src
+      ${PROJECT_SOURCE_DIR}/include)
+    set_target_properties(fovea_cuda_parts PROPERTIES CUDA_RUNTIME_LIBRARY Static CUDA_STANDARD 20
+      CUDA_VISIBILITY_PRESET hidden)
+    target_compile_options(fovea_cuda_parts PRIVATE --expt-relaxed-constexpr
+      "SHELL:-Xcompiler -ffp-contract=off")
+    fovea_device_library(cuda $<TARGET_OBJECTS:fovea_cuda_parts>)
+    set_target_properties(fovea_cuda PROPERTIES LINKER_LANGUAGE CUDA CUDA_RUNTIME_LIBRARY Static)
+    target_link_libraries(fovea_cuda PRIVATE CUDA::cublasLt)
     target_link_options(fovea_cuda PRIVATE -static-libstdc++ -static-libgcc)
   elseif(FOVEA_CUDA STREQUAL "ON")
     message(FATAL_ERROR "FOVEA_CUDA is ON but no nvcc was found; put it on PATH or set CUDACXX")
@@ -36,4 +46,8 @@ if(NOT FOVEA_VULKAN STREQUAL "OFF")
   elseif(FOVEA_VULKAN STREQUAL "ON")
     message(FATAL_ERROR "FOVEA_VULKAN is ON but no Vulkan was found; install libvulkan-dev")
   endif()
+endif()
+
+if(FOVEA_TESTS)
+  add_subdirectory(${PROJECT_SOURCE_DIR}/src/device/cuda)  # the same kernels on a CPU
 endif()

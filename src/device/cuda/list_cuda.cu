@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The CUDA devices of this machine, for device/device.h.
-#include <cuda_runtime_api.h>
-
 #include <cstdio>
 
+#include "device/cuda/runtime.h"
 #include "device/device.h"
 
 extern "C" __attribute__((visibility("default"))) void fovea_list_devices(fovea::FoundDevice found,

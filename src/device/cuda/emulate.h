@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+// CUDA's dialect on a CPU: kernels compiled by the C++ compiler and run block by block, each thread
+// of a block on a stack of its own. It is slow and exact, and needs neither GPU nor toolkit, so
+// that every machine tests every kernel: with the address sanitizer, for reads and writes out of
+// bounds.
+//
+// What is offered is what the kernels use. Blocks of a launch run one after the other in order, so
+// a kernel whose blocks wait for each other does not end here. Tensor cores are emulated by the
+// functions of mma.h; textures and graphs are not (kEmulated tells).
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+
+// NOLINTBEGIN(bugprone-reserved-identifier): these are CUDA's names
+#define __global__
+#define __device__
+#define __host__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+#define __align__(bytes) alignas(bytes)
+#define __shared__ static thread_local
+#define __grid_constant__
+
+namespace fovea {
+inline constexpr bool kEmulated = true;
+}
+
+struct dim3 {
+  unsigned x = 1, y = 1, z = 1;
+  constexpr dim3(unsigned its_x = 1, unsigned its_y = 1, unsigned its_z = 1)  // NOLINT: implicit
+      : x(its_x), y(its_y), z(its_z) {}
+};
+struct uint3 {
+  unsigned x = 0, y = 0, z = 0;
+};
+struct uint2 {
+  unsigned x = 0, y = 0;
+};
+struct alignas(16) uint4 {
+  unsigned x = 0, y = 0, z = 0, w = 0;
+};
+struct alignas(8) float2 {
+  float x = 0, y = 0;
+};
+struct alignas(16) float4 {
+  float x = 0, y = 0, z = 0, w = 0;
+};
+inline uint2 make_uint2(unsigned x, unsigned y) { return {x, y}; }
+inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
+inline float2 make_float2(float x, float y) { return {x, y}; }
+inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
+
+namespace fovea::emulate {
+
+inline constexpr int kWarp = 32;
+
+// Where the running thread stands.
+struct Place {
+  uint3 thread;
+  uint3 block;
+  dim3 block_dim;
+  dim3 grid_dim;
+};
+Place& place();
+unsigned char* shared_memory();
+
+void run(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()>& kernel);
+
+void sync_block();
+void sync_warp(unsigned mask);
+int lane();  // of the running thread in its warp
+// Counts the threads of the block for which `value` holds; all of them wait.
+int count_in_block(bool value);
+// What `lane` of this warp gave; all lanes of the mask call it together.
+uint64_t exchange(unsigned mask, uint64_t value, int lane);
+unsigned ballot(unsigned mask, bool value);
+// What every lane of the warp gave, in `all`; all 32 lanes call it together.
+void gather(const void* mine, size_t bytes, void* all);
+
+}  // namespace fovea::emulate
+
+#define threadIdx (fovea::emulate::place().thread)
+#define blockIdx (fovea::emulate::place().block)
+#define blockDim (fovea::emulate::place().block_dim)
+#define gridDim (fovea::emulate::place().grid_dim)
+inline constexpr int warpSize = fovea::emulate::kWarp;
+
+inline void __syncthreads() { fovea::emulate::sync_block(); }
+inline int __syncthreads_count(int value) { return fovea::emulate::count_in_block(value != 0); }
+inline int __syncthreads_or(int value) { return __syncthreads_count(value) > 0 ? 1 : 0; }
+inline int __syncthreads_and(int value) { return __syncthreads_count(value == 0 ? 1 : 0) == 0; }
+inline void __syncwarp(unsigned mask = 0xFFFFFFFF) { fovea::emulate::sync_warp(mask); }
+inline void __threadfence() {}
+inline void __threadfence_block() {}
+
+template <class T>
+T __shfl_sync(unsigned mask, T value, int lane, int width = 32) {
+  static_assert(sizeof(T) <= 8);
+  const int mine = fovea::emulate::lane();
+  uint64_t bits = 0;
+  std::memcpy(&bits, &value, sizeof value);
+  bits = fovea::emulate::exchange(mask, bits, (mine & ~(width - 1)) | (lane & (width - 1)));
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+template <class T>
+T __shfl_xor_sync(unsigned mask, T value, int other, int width = 32) {
+  const int mine = fovea::emulate::lane();
+  const int lane = mine ^ other;
+  return __shfl_sync(mask, value, lane / width == mine / width ? lane : mine, 32);
+}
+template <class T>
+T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32) {
+  const int mine = fovea::emulate::lane();
+  const int lane = mine + static_cast<int>(delta);
+  return __shfl_sync(mask, value, lane / width == mine / width ? lane : mine, 32);
+}
+template <class T>
+T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32) {
+  const int mine = fovea::emulate::lane();
+  const int lane = mine - static_cast<int>(delta);
+  return __shfl_sync(mask, value, lane >= mine / width * width ? lane : mine, 32);
+}
+inline unsigned __ballot_sync(unsigned mask, int value) {
+  return fovea::emulate::ballot(mask, value != 0);
+}
+inline int __any_sync(unsigned mask, int value) { return __ballot_sync(mask, value) != 0; }
+inline int __all_sync(unsigned mask, int value) { return __ballot_sync(mask, !value) == 0; }
+inline unsigned __activemask() { return 0xFFFFFFFF; }
+
+inline int __popc(unsigned bits) { return std::popcount(bits); }
+inline int __popcll(unsigned long long bits) { return std::popcount(bits); }
+inline int __clz(int bits) { return std::countl_zero(static_cast<unsigned>(bits)); }
+inline int __ffs(int bits) {
+  return bits == 0 ? 0 : std::countr_zero(static_cast<unsigned>(bits)) + 1;
+}
+inline unsigned __brev(unsigned bits) {
+  unsigned turned = 0;
+  for (int i = 0; i < 32; ++i) turned |= (bits >> i & 1) << (31 - i);
+  return turned;
+}
+template <class T>
+T __ldg(const T* from) {
+  return *from;
+}
+template <class T>
+T __ldcg(const T* from) {
+  return *from;
+}
+template <class T>
+T __ldcs(const T* from) {
+  return *from;
+}
+template <class T>
+void __stcs(T* to, T value) {
+  *to = value;
+}
+
+inline float __expf(float x) { return std::exp(x); }
+inline float __logf(float x) { return std::log(x); }
+inline float rsqrtf(float x) { return 1.0f / std::sqrt(x); }
+inline float __frcp_rn(float x) { return 1.0f / x; }
+inline float __fdividef(float x, float y) { return x / y; }
+inline float __fmul_rn(float x, float y) { return x * y; }
+inline float __fadd_rn(float x, float y) { return x + y; }
+inline float __fsub_rn(float x, float y) { return x - y; }
+inline float __fdiv_rn(float x, float y) { return x / y; }
+inline float __fsqrt_rn(float x) { return std::sqrt(x); }
+inline float __fmaf_rn(float x, float y, float z) { return std::fma(x, y, z); }
+inline double __dmul_rn(double x, double y) { return x * y; }
+inline double __dadd_rn(double x, double y) { return x + y; }
+inline double __ddiv_rn(double x, double y) { return x / y; }
+inline float __uint_as_float(unsigned bits) { return std::bit_cast<float>(bits); }
+inline unsigned __float_as_uint(float value) { return std::bit_cast<unsigned>(value); }
+inline float __int_as_float(int bits) { return std::bit_cast<float>(bits); }
+inline int __float_as_int(float value) { return std::bit_cast<int>(value); }
+inline int __float2int_rn(float value) { return static_cast<int>(std::nearbyint(value)); }
+
+template <class T>
+T atomicAdd(T* at, T value) {
+  const T old = *at;
+  *at = old + value;
+  return old;
+}
+template <class T>
+T atomicSub(T* at, T value) {
+  const T old = *at;
+  *at = old - value;
+  return old;
+}
+template <class T>
+T atomicMax(T* at, T value) {
+  const T old = *at;
+  *at = std::max(old, value);
+  return old;
+}
+template <class T>
+T atomicMin(T* at, T value) {
+  const T old = *at;
+  *at = std::min(old, value);
+  return old;
+}
+template <class T>
+T atomicOr(T* at, T value) {
+  const T old = *at;
+  *at = old | value;
+  return old;
+}
+template <class T>
+T atomicAnd(T* at, T value) {
+  const T old = *at;
+  *at = old & value;
+  return old;
+}
+template <class T>
+T atomicExch(T* at, T value) {
+  const T old = *at;
+  *at = value;
+  return old;
+}
+template <class T>
+T atomicCAS(T* at, T expected, T value) {
+  const T old = *at;
+  if (old == expected) *at = value;
+  return old;
+}
+inline unsigned atomicInc(unsigned* at, unsigned last) {
+  const unsigned old = *at;
+  *at = old >= last ? 0 : old + 1;
+  return old;
+}
+using std::max;
+using std::min;
+
+// The host's side. Work is done when it is enqueued.
+enum cudaError_t {
+  cudaSuccess = 0,
+  cudaErrorInvalidValue = 1,
+  cudaErrorMemoryAllocation = 2,
+  cudaErrorInvalidDevice = 101
+};
+enum cudaMemcpyKind {
+  cudaMemcpyHostToDevice = 1,
+  cudaMemcpyDeviceToHost = 2,
+  cudaMemcpyDeviceToDevice = 3
+};
+struct emulated_stream;
+using cudaStream_t = emulated_stream*;
+struct emulated_event;
+using cudaEvent_t = emulated_event*;
+struct cudaDeviceProp {
+  char name[256] = "emulated GPU";
+  size_t totalGlobalMem = size_t{1} << 34;
+  int major = 7;
+  int minor = 5;
+  int multiProcessorCount = 4;
+};
+inline constexpr unsigned cudaStreamNonBlocking = 1;
+inline constexpr unsigned cudaHostAllocDefault = 0;
+inline constexpr unsigned cudaEventDisableTiming = 2;
+
+cudaError_t cudaMalloc(void** data, size_t bytes);
+cudaError_t cudaFree(void* data);
+cudaError_t cudaHostAlloc(void** data, size_t bytes, unsigned flags);
+cudaError_t cudaFreeHost(void* data);
+inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes,
+                                   cudaMemcpyKind /*kind*/, cudaStream_t /*stream*/) {
+  if (bytes > 0) std::memmove(to, from, bytes);
+  return cudaSuccess;
+}
+inline cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch,
+                                     size_t bytes, size_t rows, cudaMemcpyKind /*kind*/,
+                                     cudaStream_t /*stream*/) {
+  for (size_t i = 0; i < rows; ++i)
+    std::memmove(static_cast<char*>(to) + i * to_pitch,
+                 static_cast<const char*>(from) + i * from_pitch, bytes);
+  return cudaSuccess;
+}
+inline cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t /*stream*/) {
+  if (bytes > 0) std::memset(to, value, bytes);
+  return cudaSuccess;
+}
+inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned /*flags*/) {
+  *stream = nullptr;
+  return cudaSuccess;
+}
+inline cudaError_t cudaStreamDestroy(cudaStream_t /*stream*/) { return cudaSuccess; }
+inline cudaError_t cudaStreamSynchronize(cudaStream_t /*stream*/) { return cudaSuccess; }
+inline cudaError_t cudaStreamWaitEvent(cudaStream_t /*stream*/, cudaEvent_t /*event*/,
+                                       unsigned /*flags*/ = 0) {
+  return cudaSuccess;
+}
+inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned /*flags*/) {
+  *event = nullptr;
+  return cudaSuccess;
+}
+inline cudaError_t cudaEventRecord(cudaEvent_t /*event*/, cudaStream_t /*stream*/) {
+  return cudaSuccess;
+}
+inline cudaError_t cudaEventSynchronize(cudaEvent_t /*event*/) { return cudaSuccess; }
+inline cudaError_t cudaEventDestroy(cudaEvent_t /*event*/) { return cudaSuccess; }
+inline cudaError_t cudaGetLastError() { return cudaSuccess; }
+inline cudaError_t cudaPeekAtLastError() { return cudaSuccess; }
+inline const char* cudaGetErrorString(cudaError_t error) {
+  return error == cudaErrorMemoryAllocation ? "out of memory" : "failed";
+}
+inline cudaError_t cudaGetDeviceCount(int* count) {
+  *count = 1;
+  return cudaSuccess;
+}
+inline cudaError_t cudaSetDevice(int device) {
+  return device == 0 ? cudaSuccess : cudaErrorInvalidDevice;
+}
+inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int /*device*/) {
+  *properties = {};
+  return cudaSuccess;
+}
+cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes);
+// NOLINTEND(bugprone-reserved-identifier)

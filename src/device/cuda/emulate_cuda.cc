@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <sys/mman.h>
+#include <ucontext.h>
+
+#include <csetjmp>
+#include <memory>
+#include <vector>
+
+#include "base/check.h"
+#include "device/cuda/emulate.h"
+
+// Sanitizers must be told when the stack changes.
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/common_interface_defs.h>
+#endif
+#if defined(__SANITIZE_THREAD__)
+#include <sanitizer/tsan_interface.h>
+#endif
+
+namespace fovea::emulate {
+namespace {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitized = true;
+constexpr size_t kStackBytes = size_t{256} << 10;
+#else
+constexpr bool kSanitized = false;
+constexpr size_t kStackBytes = size_t{64} << 10;
+#endif
+
+// A place to wait at until all that are expected have come.
+struct Barrier {
+  int expected = 0;
+  int arrived = 0;
+  int64_t round = 0;
+
+  void pass() {
+    arrived = 0;
+    ++round;
+  }
+};
+
+struct Warp {
+  // By mask of the lanes that wait, since parts of a warp may meet by themselves.
+  struct Meeting {
+    unsigned mask = 0;
+    unsigned arrived = 0;
+    int64_t round = 0;
+  };
+  std::vector<Meeting> meetings;
+  unsigned alive = 0;
+  uint64_t given[kWarp] = {};
+  const void* parts[kWarp] = {};
+};
+
+struct Fiber {
+  Fiber();
+  ~Fiber();
+  Fiber(const Fiber&) = delete;
+  Fiber& operator=(const Fiber&) = delete;
+
+  uint3 thread;
+  int index = 0;
+  bool started = false;
+  bool done = false;
+  char* stack = nullptr;
+  ucontext_t context{};
+  jmp_buf at{};
+  void* fake_stack = nullptr;
+  void* tsan = nullptr;
+};
+
+Fiber::Fiber() {
+  void* memory = mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  FOVEA_CHECK(memory != MAP_FAILED);
+  stack = static_cast<char*>(memory);
+#if defined(__SANITIZE_THREAD__)
+  tsan = __tsan_create_fiber(0);
+#endif
+}
+
+Fiber::~Fiber() {
+#if defined(__SANITIZE_THREAD__)
+  __tsan_destroy_fiber(tsan);
+#endif
+  munmap(stack, kStackBytes);
+}
+
+class Block {
+ public:
+  void run(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()>& kernel);
+
+  void sync() {
+    Barrier& barrier = barrier_;
+    const int64_t round = barrier.round;
+    if (++barrier.arrived == barrier.expected) {
+      barrier.pass();
+      return;
+    }
+    while (barrier.round == round) yield();
+  }
+  void sync_warp(unsigned mask) {
+    Warp& warp = warp_of(*current_);
+    Warp::Meeting& found = meeting(warp, mask);
+    const auto at = static_cast<size_t>(&found - warp.meetings.data());
+    found.arrived |= 1u << lane_of(*current_);
+    const int64_t round = found.round;
+    if (settle(warp, at)) return;
+    while (warp.meetings[at].round == round) yield();
+  }
+  int lane() const { return lane_of(*current_); }
+  int count(bool value) {
+    count_ += value ? 1 : 0;
+    sync();
+    const int counted = count_;
+    sync();
+    count_ = 0;
+    sync();
+    return counted;
+  }
+  uint64_t exchange(unsigned mask, uint64_t value, int lane) {
+    Warp& warp = warp_of(*current_);
+    warp.given[lane_of(*current_)] = value;
+    sync_warp(mask);
+    const uint64_t taken = warp.given[lane];
+    sync_warp(mask);
+    return taken;
+  }
+  unsigned ballot(unsigned mask, bool value) {
+    Warp& warp = warp_of(*current_);
+    warp.given[lane_of(*current_)] = value ? 1 : 0;
+    sync_warp(mask);
+    unsigned bits = 0;
+    for (int i = 0; i < kWarp; ++i)
+      if ((mask & warp.alive) >> i & 1) bits |= static_cast<unsigned>(warp.given[i]) << i;
+    sync_warp(mask);
+    return bits;
+  }
+  void gather(const void* mine, size_t bytes, void* all) {
+    Warp& warp = warp_of(*current_);
+    warp.parts[lane_of(*current_)] = mine;
+    sync_warp(~0u);
+    for (int i = 0; i < kWarp; ++i)
+      std::memcpy(static_cast<char*>(all) + static_cast<size_t>(i) * bytes, warp.parts[i], bytes);
+    sync_warp(~0u);
+  }
+
+  Place place;
+  std::vector<unsigned char> shared;
+
+ private:
+  static int lane_of(const Fiber& fiber) { return fiber.index % kWarp; }
+  Warp& warp_of(const Fiber& fiber) { return warps_[static_cast<size_t>(fiber.index / kWarp)]; }
+
+  static Warp::Meeting& meeting(Warp& warp, unsigned mask) {
+    for (Warp::Meeting& one : warp.meetings)
+      if (one.mask == mask) return one;
+    warp.meetings.push_back({mask, 0, 0});
+    return warp.meetings.back();
+  }
+  // Lets those go who wait for nobody any more.
+  static bool settle(Warp& warp, size_t at) {
+    Warp::Meeting& one = warp.meetings[at];
+    if (one.arrived == 0 || (one.mask & warp.alive & ~one.arrived) != 0) return false;
+    one.arrived = 0;
+    ++one.round;
+    return true;
+  }
+
+  void start(Fiber& fiber);
+  void resume(Fiber& fiber);
+  void yield();
+  void leave(Fiber& fiber);
+  static void enter();
+
+  const std::function<void()>* kernel_ = nullptr;
+  std::vector<std::unique_ptr<Fiber>> fibers_;
+  std::vector<Warp> warps_;
+  Barrier barrier_;
+  int count_ = 0;
+  Fiber* current_ = nullptr;
+  ucontext_t home_{};
+  jmp_buf home_at_{};
+  void* home_fake_stack_ = nullptr;
+  const void* home_stack_ = nullptr;
+  size_t home_stack_bytes_ = 0;
+  void* home_tsan_ = nullptr;
+};
+
+thread_local Block* running = nullptr;
+
+Block& here() {
+  FOVEA_CHECK(running != nullptr);  // a function of the device was called by the host
+  return *running;
+}
+
+void Block::enter() {
+  Block& block = here();
+#if defined(__SANITIZE_ADDRESS__)
+  __sanitizer_finish_switch_fiber(nullptr, &block.home_stack_, &block.home_stack_bytes_);
+#endif
+  (*block.kernel_)();
+  block.leave(*block.current_);
+}
+
+void Block::start(Fiber& fiber) {
+  fiber.started = true;
+  getcontext(&fiber.context);
+  fiber.context.uc_stack.ss_sp = fiber.stack;
+  fiber.context.uc_stack.ss_size = kStackBytes;
+  fiber.context.uc_link = nullptr;
+  makecontext(&fiber.context, &Block::enter, 0);
+}
+
+void Block::resume(Fiber& fiber) {
+  current_ = &fiber;
+  place.thread = fiber.thread;
+  const bool fresh = !fiber.started;
+  if (fresh) start(fiber);
+#if defined(__SANITIZE_ADDRESS__)
+  __sanitizer_start_switch_fiber(&home_fake_stack_, fiber.stack, kStackBytes);
+#endif
+#if defined(__SANITIZE_THREAD__)
+  __tsan_switch_to_fiber(fiber.tsan, 0);
+#endif
+  if (kSanitized) {
+    swapcontext(&home_, &fiber.context);
+  } else if (_setjmp(home_at_) == 0) {
+    if (fresh) setcontext(&fiber.context);
+    _longjmp(fiber.at, 1);
+  }
+#if defined(__SANITIZE_ADDRESS__)
+  __sanitizer_finish_switch_fiber(home_fake_stack_, nullptr, nullptr);
+#endif
+}
+
+void Block::yield() {
+  Fiber& fiber = *current_;
+#if defined(__SANITIZE_ADDRESS__)
+  __sanitizer_start_switch_fiber(&fiber.fake_stack, home_stack_, home_stack_bytes_);
+#endif
+#if defined(__SANITIZE_THREAD__)
+  __tsan_switch_to_fiber(home_tsan_, 0);
+#endif
+  if (kSanitized) {
+    swapcontext(&fiber.context, &home_);
+  } else if (_setjmp(fiber.at) == 0) {
+    _longjmp(home_at_, 1);
+  }
+#if defined(__SANITIZE_ADDRESS__)
+  __sanitizer_finish_switch_fiber(fiber.fake_stack, &home_stack_, &home_stack_bytes_);
+#endif
+}
+
+// A thread that has ended is waited for no more.
+void Block::leave(Fiber& fiber) {
+  fiber.done = true;
+  if (--barrier_.expected == barrier_.arrived && barrier_.arrived > 0) barrier_.pass();
+  Warp& warp = warp_of(fiber);
+  warp.alive &= ~(1u << lane_of(fiber));
+  for (size_t i = 0; i < warp.meetings.size(); ++i) settle(warp, i);
+#if defined(__SANITIZE_ADDRESS__)
+  __sanitizer_start_switch_fiber(nullptr, home_stack_, home_stack_bytes_);
+#endif
+#if defined(__SANITIZE_THREAD__)
+  __tsan_switch_to_fiber(home_tsan_, 0);
+#endif
+  if (kSanitized) setcontext(&home_);
+  _longjmp(home_at_, 1);
+}
+
+void Block::run(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()>& kernel) {
+  kernel_ = &kernel;
+  place.block_dim = block;
+  place.grid_dim = grid;
+  shared.assign(shared_bytes + 16, 0xFF);
+  const int threads = static_cast<int>(block.x * block.y * block.z);
+  while (fibers_.size() < static_cast<size_t>(threads))
+    fibers_.push_back(std::make_unique<Fiber>());
+#if defined(__SANITIZE_THREAD__)
+  home_tsan_ = __tsan_get_current_fiber();
+#endif
+  warps_.assign(static_cast<size_t>((threads + kWarp - 1) / kWarp), {});
+  for (int i = 0; i < threads; ++i) {
+    Fiber& fiber = *fibers_[static_cast<size_t>(i)];
+    const auto at = static_cast<unsigned>(i);
+    fiber.thread = {at % block.x, at / block.x % block.y, at / (block.x * block.y)};
+    fiber.index = i;
+    fiber.started = false;
+    fiber.done = false;
+    warp_of(fiber).alive |= 1u << lane_of(fiber);
+  }
+  barrier_ = {.expected = threads};
+  count_ = 0;
+  for (int left = threads; left > 0;) {
+    for (int i = 0; i < threads; ++i) {
+      Fiber& fiber = *fibers_[static_cast<size_t>(i)];
+      if (fiber.done) continue;
+      resume(fiber);
+      if (fiber.done) --left;
+    }
+  }
+}
+
+}  // namespace
+
+Place& place() { return here().place; }
+unsigned char* shared_memory() {
+  void* at = here().shared.data();
+  size_t space = here().shared.size();
+  return static_cast<unsigned char*>(std::align(16, 1, at, space));
+}
+void sync_block() { here().sync(); }
+void sync_warp(unsigned mask) { here().sync_warp(mask); }
+int lane() { return here().lane(); }
+int count_in_block(bool value) { return here().count(value); }
+uint64_t exchange(unsigned mask, uint64_t value, int lane) {
+  return here().exchange(mask, value, lane);
+}
+unsigned ballot(unsigned mask, bool value) { return here().ballot(mask, value); }
+void gather(const void* mine, size_t bytes, void* all) { here().gather(mine, bytes, all); }
+
+void run(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()>& kernel) {
+  static thread_local Block runner;
+  FOVEA_CHECK(running == nullptr && block.x * block.y * block.z <= 1024);
+  running = &runner;
+  for (unsigned z = 0; z < grid.z; ++z)
+    for (unsigned y = 0; y < grid.y; ++y)
+      for (unsigned x = 0; x < grid.x; ++x) {
+        runner.place.block = {x, y, z};
+        runner.run(grid, block, shared_bytes, kernel);
+      }
+  running = nullptr;
+}
+
+}  // namespace fovea::emulate
+
+// Memory of the device is full of NaN before it is written.
+cudaError_t cudaMalloc(void** data, size_t bytes) {
+  *data = bytes > cudaDeviceProp().totalGlobalMem ? nullptr : std::malloc(bytes);
+  if (*data == nullptr) return cudaErrorMemoryAllocation;
+  std::memset(*data, 0xFF, bytes);
+  return cudaSuccess;
+}
+cudaError_t cudaFree(void* data) {
+  std::free(data);
+  return cudaSuccess;
+}
+cudaError_t cudaHostAlloc(void** data, size_t bytes, unsigned /*flags*/) {
+  return cudaMalloc(data, bytes);
+}
+cudaError_t cudaFreeHost(void* data) { return cudaFree(data); }
+cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
+  *free_bytes = *total_bytes = cudaDeviceProp().totalGlobalMem;
+  return cudaSuccess;
+}

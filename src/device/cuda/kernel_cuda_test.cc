@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device/cuda/kernel_cuda.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "device/cuda/test_device.h"
+
+namespace fovea {
+namespace {
+
+using KernelDialect = CudaTest;
+
+TEST_F(KernelDialect, WarpsAndBlocksAddUp) {
+  for (const int count : {1, 31, 256, 1000}) {
+    std::vector<float> values(static_cast<size_t>(count));
+    std::iota(values.begin(), values.end(), 1.0f);
+    constexpr int kBlock = 256;
+    const auto input = on_device(values);
+    auto sums = poisoned<float>(static_cast<size_t>((count + kBlock - 1) / kBlock));
+    sum_blocks_cuda(stream(), input.data(), count, kBlock, sums.data());
+    float all = 0;
+    for (const float sum : on_host(sums)) all += sum;
+    EXPECT_EQ(all, static_cast<float>(count) * static_cast<float>(count + 1) / 2);
+  }
+}
+
+TEST_F(KernelDialect, LanesExchangeValues) {
+  std::vector<int> values(3 * 96);
+  std::iota(values.begin(), values.end(), 0);
+  const auto input = on_device(values);
+  auto reversed = poisoned<int>(values.size());
+  reverse_warps_cuda(stream(), input.data(), 3, 96, reversed.data());
+  const auto result = on_host(reversed);
+  for (size_t i = 0; i < values.size(); ++i)
+    EXPECT_EQ(result[i], static_cast<int>(i / 32 * 32 + 31 - i % 32) + 16);
+}
+
+TEST_F(KernelDialect, TheLastBlockSeesWhatAllWrote) {
+  std::vector<int> values(7 * 64);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<int>(i * i / 3);
+  const auto input = on_device(values);
+  const auto done = on_device(std::vector<unsigned>(1));
+  auto total = on_device(std::vector<int>(8));
+  count_even_cuda(stream(), input.data(), 7, 64, const_cast<unsigned*>(done.data()), total.data());
+  EXPECT_EQ(on_host(total)[0],
+            std::count_if(values.begin(), values.end(), [](int value) { return value % 2 == 0; }));
+}
+
+}  // namespace
+}  // namespace fovea
