@@ -61,7 +61,7 @@ int run(const BenchFlags& flags) {
   const Common& common = flags.common;
   if ((flags.suite == "model" || flags.suite == "accuracy") && flags.model.empty())
     return complain(bad_input("bench " + flags.suite + " needs --model DIR, a checkpoint folder"));
-  const auto device = check_device(common.device);
+  const auto device = check_cpu(common.device);
   if (!device) return complain(device.error());
   std::vector<BenchEntry> entries;
   for (const BenchEntry& entry : bench_entries())

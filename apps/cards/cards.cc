@@ -181,7 +181,7 @@ Status write_all(const Flags& flags, const Task& task, std::ofstream& file) {
 }
 
 int run(const Flags& flags) {
-  const auto device = check_device(flags.common.device);
+  const auto device = check_cpu(flags.common.device);
   if (!device) return complain(device.error());
   const auto task = make_task(flags);
   if (!task) return complain(task.error());

@@ -71,12 +71,16 @@ struct Engines {
 
 Result<Engines> load_engines(const EvalFlags& flags, const std::string& folder) {
   LoadOptions options;
+  options.device = flags.common.device;
+  options.kernels = flags.kernels;
   options.weights = flags.weights;
   options.threads = flags.common.threads > 0 ? flags.common.threads : usable_cores();
   auto whole = Engine::load(folder, options);
   if (!whole) return whole.error();
   Engines engines{*whole, {}};
-  const int workers = whole->info().parameters < kSmallParameters ? options.threads : 1;
+  // A device does one thing at a time, and has room for one model.
+  const bool alone = flags.common.device != "cpu" || whole->info().parameters >= kSmallParameters;
+  const int workers = alone ? 1 : options.threads;
   options.threads = 1;
   for (int i = 0; workers > 1 && i < workers; ++i) {
     auto worker = Engine::load(folder, options);

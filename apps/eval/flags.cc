@@ -175,11 +175,11 @@ void add_eval_flags(CLI::App& command, EvalFlags& flags) {
   command.add_option("--plot", flags.plot, "Draw accuracy over tokens (PNG)");
   command.add_option("--resume", flags.resume,
                      "Keep every answer in this JSONL file, and go on where it ends");
+  app::add_kernels(command, flags.kernels);
   add_common(command, flags.common);
 }
 
 Status check_eval_flags(const EvalFlags& flags) {
-  if (auto device = app::check_device(flags.common.device); !device) return device;
   if (flags.data.empty() == (flags.cards == 0))
     return bad_input("give --data DIR|FILE or --cards N, one of them");
   std::error_code error;

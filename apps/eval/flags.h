@@ -17,6 +17,7 @@ struct EvalFlags {
   app::Common common;
   std::string model = "tiny";
   std::string weights;
+  std::string kernels = "best";
   std::string data;
   std::string images;
   int64_t cards = 0;

@@ -26,6 +26,14 @@ void add_common(CLI::App& command, Common& common) {
       ->check(whole_number(0, UINT64_MAX));
 }
 
+void add_kernels(CLI::App& command, std::string& kernels) {
+  command
+      .add_option("--kernels", kernels,
+                  "On a GPU: best, or portable (those that every GPU of its kind can run)")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"best", "portable"}));
+}
+
 CLI::Validator whole_number(uint64_t least, uint64_t most) {
   const auto check = [=](const std::string& text) -> std::string {
     uint64_t value = 0;
@@ -37,7 +45,7 @@ CLI::Validator whole_number(uint64_t least, uint64_t most) {
   return {check, fmt::format("{}..{}", least, most)};
 }
 
-Status check_device(const std::string& device) {
+Status check_cpu(const std::string& device) {
   if (device == "cpu") return Done{};
   const std::string numbered = device.find(':') == std::string::npos ? device + ":0" : device;
   std::string known;

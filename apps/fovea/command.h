@@ -24,12 +24,14 @@ struct Common {
 };
 
 void add_common(CLI::App& command, Common& common);
+// For commands that run models.
+void add_kernels(CLI::App& command, std::string& kernels);
 
 // A check for options that take a whole number: plain decimal digits, nothing before or after.
 CLI::Validator whole_number(uint64_t least, uint64_t most);
 
-// Checks that the named device is there and that the command can run on it.
-Status check_device(const std::string& device);
+// For commands that run on the CPU alone: says so, or that the named device is not there.
+Status check_cpu(const std::string& device);
 
 // Prints "fovea: message" on stderr and returns the exit status of its kind.
 int complain(const Error& error);

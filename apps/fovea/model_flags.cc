@@ -80,6 +80,7 @@ void add_model_flags(CLI::App& command, ModelFlags& flags) {
       .add_option("--weights", flags.weights,
                   "Keep weights as f32, bf16 or int8 (default: as the files have them)")
       ->check(CLI::IsMember({"f32", "bf16", "int8"}));
+  add_kernels(command, flags.kernels);
   flags.plan = options.plan;
   command.add_option("-p,--plan", flags.plan, plan_help())->capture_default_str();
   command
@@ -140,7 +141,6 @@ void add_model_flags(CLI::App& command, ModelFlags& flags) {
 }
 
 Status read_model_flags(ModelFlags& flags) {
-  if (auto device = check_device(flags.common.device); !device) return device;
   flags.options.seed = flags.common.seed;
   if (is_plan_kind(flags.plan)) {
     flags.options.plan = flags.plan;
@@ -161,6 +161,8 @@ Result<Engine> load_model(const ModelFlags& flags, double& load_ms) {
                "tiny knows the scenes of `fovea cards` alone; for other pictures give --model a "
                "Qwen3-VL folder\n");
   LoadOptions options;
+  options.device = flags.common.device;
+  options.kernels = flags.kernels;
   options.weights = flags.weights;
   options.threads = flags.common.threads;
   int64_t shown = -1;

@@ -16,6 +16,7 @@ struct ModelFlags {
   Common common;
   std::string model = "tiny";
   std::string weights;
+  std::string kernels = "best";
   std::string plan;  // as given: a plan maker, or a file that `see --json` wrote
   int64_t max_pixels = 0;
   bool stats = false;

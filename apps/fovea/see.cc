@@ -59,7 +59,7 @@ Status save_maps(const std::string& folder, const Sight& sight) {
 }
 
 Status read_flags(SeeFlags& flags) {
-  if (auto device = check_device(flags.common.device); !device) return device;
+  if (auto device = check_cpu(flags.common.device); !device) return device;
   for (const std::string& text : flags.fixations) {
     const auto point = parse_point(text);
     if (!point) return point.error();

@@ -75,7 +75,9 @@ Status save_png(const std::string& path, const Map& map);  // 16-bit gray, one p
 Result<std::string> find_model(const std::string& name);
 
 struct LoadOptions {
-  std::string weights;  // "f32", "bf16" or "int8"; empty: as the files have them
+  std::string device = "cpu";    // or one of devices(): "cuda:0", "cuda" for the first
+  std::string kernels = "best";  // "portable": those that every device of its kind can run
+  std::string weights;  // "f32", "bf16" or "int8"; empty: as the files have them; a GPU has bf16
   int threads = 0;      // 0: the cores this process may use
   // Called on the loading thread, with bytes of the files.
   std::function<void(int64_t done_bytes, int64_t total_bytes)> on_progress;

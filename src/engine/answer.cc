@@ -26,6 +26,7 @@ Result<Answer> Session::ask(std::span<const Turn> turns, const AskOptions& optio
   Stopwatch watch;
   auto looks = glance_at_images(state, *images, options, keep_going);
   if (!looks) return looks.error();
+  if (auto worked = model.worked(); !worked) return worked.error();
   watch.lap("look");
   if (!model.words.get()) return model.words.get().error();
 
@@ -39,7 +40,9 @@ Result<Answer> Session::ask(std::span<const Turn> turns, const AskOptions& optio
   const bool asks_model = any_asks_model(*looks);
   for (int round = asks_model ? 0 : 1; keep_going(); ++round) {
     if (round > 0 && rounds > 0) {
-      if (!take_looks(state, *images, *looks, round, prompt, reading, keep_going)) break;
+      const bool taken = take_looks(state, *images, *looks, round, prompt, reading, keep_going);
+      if (auto worked = model.worked(); !worked) return worked.error();
+      if (!taken) break;
       watch.lap("look");
     }
     auto written = make_token_prompt(model, all, state.views);
@@ -53,6 +56,7 @@ Result<Answer> Session::ask(std::span<const Turn> turns, const AskOptions& optio
                            .attention = options.attention && round > 0},
                           keep_going);
     watch.lap(round > 0 ? "prefill" : "read");
+    if (auto worked = model.worked(); !worked) return worked.error();
     if (!reading.done) break;
     if (note_reading(reading, round, rounds, options, *looks, answer.trace)) break;
   }

@@ -26,6 +26,28 @@ Result<std::optional<WeightFormat>> format_of(const std::string& name) {
   return bad_input(fmt::format("weights {}: use f32, bf16 or int8", in_quotes(name)));
 }
 
+// What a model is to be loaded for: the device, and the format its weights are kept in.
+struct Target {
+  std::shared_ptr<Accelerator> device;  // null: the CPU
+  std::optional<WeightFormat> format;   // none: as the files have them
+};
+
+Result<Target> target_of(const LoadOptions& options) {
+  const auto format = format_of(options.weights);
+  if (!format) return format.error();
+  if (options.kernels != "best" && options.kernels != "portable")
+    return bad_input(fmt::format("kernels {}: use best or portable", in_quotes(options.kernels)));
+  if (options.device == "cpu") return Target{nullptr, *format};
+  if (format->value_or(WeightFormat::kBf16) != WeightFormat::kBf16)
+    return bad_input(
+        fmt::format("weights {}: a GPU computes with bf16; leave --weights out, or use "
+                    "--device cpu",
+                    in_quotes(options.weights)));
+  auto device = open_accelerator(options.device, options.kernels == "portable");
+  if (!device) return device.error();
+  return Target{std::move(*device), WeightFormat::kBf16};
+}
+
 Result<Words> load_words(const std::string& folder, const ModelConfig& config) {
   const auto files = ModelFolder::open(folder);
   if (!files) return files.error();
@@ -47,34 +69,39 @@ Result<Words> load_words(const std::string& folder, const ModelConfig& config) {
 
 Result<std::shared_ptr<const Model>> load_model(const std::string& folder,
                                                 const LoadOptions& options) {
-  const auto format = format_of(options.weights);
-  if (!format) return format.error();
+  const auto target = target_of(options);
+  if (!target) return target.error();
   auto checkpoint = Checkpoint::open(folder);
   if (!checkpoint) return checkpoint.error();
   ModelConfig config = checkpoint->config();
   // What the files hold decides, as settings may say otherwise.
   config.tie_word_embeddings = checkpoint->head_is_tied();
-  const WeightFormat kept = format->value_or(stored_format(*checkpoint));
-  if (auto fits = check_memory(memory_need(config, kept, 0, 4), available_memory_bytes()); !fits)
-    return fits.error();
+  const std::optional<WeightFormat> format = target->format;
+  const WeightFormat kept = format.value_or(stored_format(*checkpoint));
+  // A device says by itself what does not fit.
+  if (target->device == nullptr)
+    if (auto fits = check_memory(memory_need(config, kept, 0, 4), available_memory_bytes()); !fits)
+      return fits.error();
 
   if (!std::filesystem::exists(std::filesystem::path(folder) / "tokenizer.json"))
     return bad_input(fmt::format("{} has no tokenizer.json", folder));
   auto words = std::async(std::launch::async, load_words, folder, config).share();
   auto threads = std::make_unique<Threads>(options.threads > 0 ? options.threads : usable_cores());
   Loader loader(*threads, *checkpoint, options.on_progress);
-  auto tower = Tower::build(config.vision, vision_source(*checkpoint, loader, *format));
+  auto tower =
+      Tower::build(config.vision, vision_source(*checkpoint, loader, format), target->device);
   if (!tower) return tower.error();
-  auto decoder = Decoder::build(config, text_source(*checkpoint, loader, *format));
+  auto decoder = Decoder::build(config, text_source(*checkpoint, loader, format), target->device);
   if (!decoder) return decoder.error();
   std::optional<GazeHead> gaze;
   if (config.gaze.size > 0) {
-    auto head = GazeHead::build(config, text_source(*checkpoint, loader, *format));
+    auto head = GazeHead::build(config, text_source(*checkpoint, loader, format));
     if (!head) return head.error();
     gaze.emplace(std::move(*head));
   }
   auto model = std::make_shared<Model>(std::move(threads), std::move(*checkpoint), kept,
                                        std::move(*tower), std::move(*decoder));
+  model->device = target->device;
   model->gaze = std::move(gaze);
   model->in_place = !loader.in_place().empty();
   model->words = std::move(words);

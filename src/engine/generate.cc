@@ -89,6 +89,7 @@ Status generate(SessionState& state, const TokenPrompt& prompt, const Buffer<flo
       const int id = answer.tokens.back().id;
       const TokenPosition at = text_position(prompt.next_position + static_cast<float>(count - 1));
       next = model.decoder.decode(*model.threads, {{&id, 1}, {&at, 1}, {}}, state.memory);
+      if (next.empty()) return model.worked().error();
       state.kept.push_back({id, -1, 0, 0, at});
       present = &next;
     }

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/threads.h"
+#include "device/accelerator.h"
 #include "fovea/fovea.h"
 #include "language/chat.h"
 #include "language/decoder.h"
@@ -28,7 +29,8 @@ struct Words {
 
 struct Model {
   std::unique_ptr<Threads> threads;
-  Checkpoint checkpoint;  // weights that are used in place lie in its files
+  std::shared_ptr<Accelerator> device;  // null: the CPU
+  Checkpoint checkpoint;                // weights that are used in place lie in its files
   WeightFormat format = WeightFormat::kF32;
   Tower tower;
   Decoder decoder;
@@ -57,6 +59,8 @@ struct Model {
   int64_t weights_bytes() const {
     return static_cast<int64_t>(tower.bytes() + decoder.bytes() + (gaze ? gaze->bytes() : 0));
   }
+  // Whether the device has done what it was asked since this was last asked.
+  Status worked() const { return device ? device->take_status() : Status(Done{}); }
   // Whether the weights are what they should be: finite, and their files unchanged.
   Status sound() const;
 };

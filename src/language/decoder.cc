@@ -8,6 +8,7 @@
 #include "language/decoder_angles.h"
 #include "language/decoder_layer.h"
 #include "language/decoder_weights.h"
+#include "language/device_decoder.h"
 #include "ops/activation.h"
 #include "ops/matmul.h"
 #include "ops/norm.h"
@@ -185,13 +186,24 @@ void Run::write_logits(int64_t first_row, int64_t rows, float* logits) const {
 
 }  // namespace
 
-Result<Decoder> Decoder::build(const ModelConfig& config, const TensorSource& source) {
+Result<Decoder> Decoder::build(const ModelConfig& config, const TensorSource& source,
+                               const std::shared_ptr<Accelerator>& device) {
   Result<DecoderWeights> weights = take_decoder_weights(config, source);
   if (!weights) return weights.error();
-  return Decoder(config.text, std::make_shared<const DecoderWeights>(*std::move(weights)));
+  if (device == nullptr)
+    return Decoder(config.text, std::make_shared<const DecoderWeights>(*std::move(weights)));
+  const auto make = reinterpret_cast<MakeDecoder>(device->function(kMakeDecoderSymbol));
+  FOVEA_CHECK(make != nullptr);
+  Result<std::shared_ptr<DeviceDecoder>> made = failed("");
+  make(device, config.text, *weights, made);
+  if (!made) return made.error();
+  Decoder decoder(config.text, nullptr);
+  decoder.accelerator_ = device;
+  decoder.device_ = std::move(*made);
+  return decoder;
 }
 
-size_t Decoder::bytes() const { return weights_->bytes(); }
+size_t Decoder::bytes() const { return device_ ? device_->bytes() : weights_->bytes(); }
 
 Buffer<float> Decoder::decode(Threads& threads, const TokenRun& run, DecoderMemory& memory,
                               const DecodeOptions& options) const {
@@ -220,6 +232,7 @@ bool Decoder::work(Threads& threads, const TokenRun& run, DecoderMemory& memory,
   const int layers = options.layers > 0 ? options.layers : config_.num_layers;
   if (options.readout != nullptr) start_readout(config_, run, before + count, *options.readout);
   if (options.hidden != nullptr) start_hidden(config_, run, layers, *options.hidden);
+  if (device_) return work_on_device(run, memory, options, logits);
   prepare_layers(config_, count, memory);
   prepare_scratch(config_, std::min<int64_t>(options.chunk_tokens, count), memory.scratch);
   const Run all{threads, config_, *weights_, run, options, memory, layers, logits != nullptr};
@@ -243,12 +256,22 @@ bool Decoder::work(Threads& threads, const TokenRun& run, DecoderMemory& memory,
   return true;
 }
 
+bool Decoder::work_on_device(const TokenRun& run, DecoderMemory& memory,
+                             const DecodeOptions& options, Buffer<float>* logits) const {
+  const int64_t before = memory.tokens();
+  const Result<bool> done = device_->work(run, memory, options, logits);
+  if (!done) accelerator_->fail(done.error());
+  if (done && *done) return true;
+  memory.truncate(before);
+  return false;
+}
+
 size_t DecoderScratch::bytes() const {
   return (hidden.size() + input.size() + inner.size() + cos.size() + sin.size()) * sizeof(float);
 }
 
 size_t DecoderMemory::bytes() const {
-  size_t bytes = 0;
+  size_t bytes = on_device ? on_device->bytes() : 0;
   for (const KeyValues& layer : layers) bytes += layer.bytes();
   return bytes;
 }
@@ -260,6 +283,7 @@ void DecoderMemory::reserve(int64_t tokens) {
 
 void DecoderMemory::truncate(int64_t tokens) {
   for (KeyValues& layer : layers) layer.truncate(tokens);
+  tokens_on_device = std::min(tokens_on_device, tokens);
 }
 
 }  // namespace fovea

@@ -9,6 +9,7 @@
 
 #include "base/buffer.h"
 #include "base/threads.h"
+#include "device/accelerator.h"
 #include "fovea/result.h"
 #include "ops/key_values.h"
 #include "vision/vision.h"
@@ -59,8 +60,11 @@ struct DecoderMemory {
   std::vector<KeyValues> layers;  // empty before the first call
   int64_t reserved_tokens = 0;    // what reserve() was asked for
   DecoderScratch scratch;
+  // In place of all that, where a device decodes: it holds the first so many tokens.
+  std::shared_ptr<OnDevice> on_device;
+  int64_t tokens_on_device = 0;
 
-  int64_t tokens() const { return layers.empty() ? 0 : layers.front().size(); }
+  int64_t tokens() const { return layers.empty() ? tokens_on_device : layers.front().size(); }
   size_t bytes() const;           // of the keys and values
   void reserve(int64_t tokens);   // makes room for so many in all, now or with the first call
   void truncate(int64_t tokens);  // forgets all but the first
@@ -98,15 +102,19 @@ struct DecodeOptions {
 };
 
 struct DecoderWeights;
+class DeviceDecoder;
 
 class Decoder {
  public:
   // `config.tie_word_embeddings` decides whether there is a head of its own; a checkpoint whose
   // settings say it is tied may still hold two that differ (Checkpoint::head_is_tied).
-  static Result<Decoder> build(const ModelConfig& config, const TensorSource& source);
+  // On a device, weights are kept as bf16, which the source must give.
+  static Result<Decoder> build(const ModelConfig& config, const TensorSource& source,
+                               const std::shared_ptr<Accelerator>& device = nullptr);
 
   // Adds a run of one token or more to the memory and gives the logits after its last token:
-  // [vocab_size].
+  // [vocab_size]. A device that fails gives none, and says why when asked
+  // (Accelerator::take_status).
   Buffer<float> decode(Threads& threads, const TokenRun& run, DecoderMemory& memory,
                        const DecodeOptions& options = {}) const;
 
@@ -120,11 +128,15 @@ class Decoder {
  private:
   bool work(Threads& threads, const TokenRun& run, DecoderMemory& memory,
             const DecodeOptions& options, Buffer<float>* logits) const;
+  bool work_on_device(const TokenRun& run, DecoderMemory& memory, const DecodeOptions& options,
+                      Buffer<float>* logits) const;
   Decoder(const TextConfig& config, std::shared_ptr<const DecoderWeights> weights)
       : config_(config), weights_(std::move(weights)) {}
 
   TextConfig config_;
-  std::shared_ptr<const DecoderWeights> weights_;
+  std::shared_ptr<const DecoderWeights> weights_;  // null where a device has them
+  std::shared_ptr<Accelerator> accelerator_;       // null: the CPU
+  std::shared_ptr<DeviceDecoder> device_;
 };
 
 }  // namespace fovea

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "ops/matmul.h"
+#include "vision/device_tower.h"
 #include "vision/vision.h"
 
 namespace fovea {
@@ -29,7 +30,7 @@ void check_input(const VisionConfig& config, const Patches& patches, Size canvas
   FOVEA_CHECK(patches.count >= 0 && patches.count % kPatchesPerCell == 0);
   FOVEA_CHECK(patches.places.size() == count && patches.f32.size() == count * kPatchValues);
   FOVEA_CHECK(canvas.width_px >= kCellPx && canvas.height_px >= kCellPx);
-  FOVEA_CHECK(memory.blocks.empty() ? memory.levels.empty()
+  FOVEA_CHECK(memory.blocks.empty() ? memory.levels.empty() || memory.on_device
                                     : memory.blocks.size() == static_cast<size_t>(config.depth));
   for (const KeyValues& kv : memory.blocks)
     FOVEA_CHECK(kv.size() == memory.patches() && kv.kv_heads() == config.num_heads &&
@@ -105,18 +106,37 @@ size_t tower_work_bytes(const VisionConfig& config, int64_t patches) {
   return static_cast<size_t>(state + chunk + angles + keys_and_values) * sizeof(float);
 }
 
+VisualTokens Tower::encode_on_device(const Patches& patches, Size canvas, TowerMemory& memory,
+                                     const EncodeOptions& options) const {
+  if (options.keep_going && !options.keep_going()) return {};
+  Result<VisualTokens> tokens = device_->encode(patches, canvas, memory, options);
+  if (!tokens) return accelerator_->fail(tokens.error()), VisualTokens();
+  if (options.keep)
+    for (const PatchPlace& place : patches.places) memory.levels.push_back(place.level);
+  return *std::move(tokens);
+}
+
+VisualTokens Tower::download(VisualTokens tokens) const {
+  if (!tokens.on_device) return tokens;
+  Result<VisualTokens> here = device_->download(tokens);
+  if (!here) return accelerator_->fail(here.error()), VisualTokens();
+  return *std::move(here);
+}
+
 VisualTokens Tower::encode(Threads& threads, const Patches& patches, Size canvas,
                            TowerMemory& memory, const EncodeOptions& options) const {
   check_input(config_, patches, canvas, memory);
   if (patches.count == 0) return {};
+  if (device_) return encode_on_device(patches, canvas, memory, options);
   TowerWork work(config_, patches.count);
   // x = patch_embed(patch) + position + level_embedding[level]
-  matmul(
-      threads, patches.f32.data(), patches.count,
-      {.weights = &patch_embed_.weight, .bias = patch_embed_.bias.data(), .y = work.hidden.data()});
-  add_positions(threads, patches.places, canvas, positions_.data(), config_.position_grid_side,
-                config_.hidden_size, work.hidden.data());
-  add_levels(threads, patches.places, levels_.data(), config_.levels, config_.hidden_size,
+  matmul(threads, patches.f32.data(), patches.count,
+         {.weights = &weights_.patch_embed.weight,
+          .bias = weights_.patch_embed.bias.data(),
+          .y = work.hidden.data()});
+  add_positions(threads, patches.places, canvas, weights_.positions.data(),
+                config_.position_grid_side, config_.hidden_size, work.hidden.data());
+  add_levels(threads, patches.places, weights_.levels.data(), config_.levels, config_.hidden_size,
              work.hidden.data());
   const RotaryAngles angles =
       rotary_angles(threads, patches.places, config_.head_dim, config_.rope_theta);
@@ -136,17 +156,17 @@ VisualTokens Tower::encode(Threads& threads, const Patches& patches, Size canvas
   for (int i = 0; i < config_.depth; ++i) {
     if (options.keep_going && !options.keep_going()) return blocks.undo(), VisualTokens();
     // x = block(x)
-    run_block(threads, blocks_[static_cast<size_t>(i)], input, blocks.of(i), work);
+    run_block(threads, weights_.blocks[static_cast<size_t>(i)], input, blocks.of(i), work);
     blocks.after(i);
     if (options.on_block) options.on_block(i, work.hidden.data());
     // deepstack = deepstack_merger(x), after the blocks that have a tap
     for (size_t tap = 0; tap < config_.deepstack_taps.size(); ++tap)
       if (config_.deepstack_taps[tap].layer == i)
-        tokens.deepstack.push_back(merged(deepstack_[tap]));
+        tokens.deepstack.push_back(merged(weights_.deepstack[tap]));
   }
   blocks.finish(patches.places);
   // features = merger(x)
-  tokens.features = merged(merger_);
+  tokens.features = merged(weights_.merger);
   return tokens;
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "base/buffer.h"
 #include "base/threads.h"
@@ -52,6 +53,17 @@ struct TowerMerger {
   TowerLinear fc2;  // merged -> out_hidden_size
 
   size_t bytes() const { return norm.bytes() + fc1.bytes() + fc2.bytes(); }
+};
+
+struct TowerWeights {
+  TowerLinear patch_embed;  // patch values -> hidden
+  Buffer<float> positions;  // [num_position_embeddings][hidden_size]
+  Buffer<float> levels;     // [levels][hidden_size]: what tells a coarse patch from a fine one
+  std::vector<TowerBlock> blocks;
+  TowerMerger merger;
+  std::vector<TowerMerger> deepstack;  // one a tap
+
+  size_t bytes() const;
 };
 
 // What encoding needs besides weights, keys and values. Only the hidden state and the queries are

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "patches/patches.h"
+#include "vision/device_tower.h"
 #include "vision/vision.h"
 
 namespace fovea {
@@ -76,37 +77,50 @@ Status check_levels(const Buffer<float>& levels, int64_t width) {
 
 }  // namespace
 
-Result<Tower> Tower::build(const VisionConfig& config, const TensorSource& source) {
+Result<Tower> Tower::build(const VisionConfig& config, const TensorSource& source,
+                           const std::shared_ptr<Accelerator>& device) {
   Reader reader(source);
   Tower tower;
   tower.config_ = config;
-  tower.patch_embed_ = reader.linear("patch_embed.proj", config.hidden_size, kPatchValues);
-  tower.positions_ = reader.values("pos_embed.weight",
-                                   int64_t{config.num_position_embeddings} * config.hidden_size);
+  TowerWeights& weights = tower.weights_;
+  weights.patch_embed = reader.linear("patch_embed.proj", config.hidden_size, kPatchValues);
+  weights.positions = reader.values("pos_embed.weight",
+                                    int64_t{config.num_position_embeddings} * config.hidden_size);
   if (config.levels > 0)
-    tower.levels_ = reader.values("level_embedding", int64_t{config.levels} * config.hidden_size);
-  for (int i = 0; i < config.depth; ++i) tower.blocks_.push_back(reader.block(i, config));
-  tower.merger_ = reader.merger("merger", config, config.hidden_size);
+    weights.levels = reader.values("level_embedding", int64_t{config.levels} * config.hidden_size);
+  for (int i = 0; i < config.depth; ++i) weights.blocks.push_back(reader.block(i, config));
+  weights.merger = reader.merger("merger", config, config.hidden_size);
   // Mergers whose layer the tower does not have are never used.
   for (const DeepstackTap& tap : config.deepstack_taps)
-    tower.deepstack_.push_back(reader.merger("deepstack_merger_list." + std::to_string(tap.merger),
-                                             config, config.merged_size()));
+    weights.deepstack.push_back(reader.merger("deepstack_merger_list." + std::to_string(tap.merger),
+                                              config, config.merged_size()));
   if (reader.error()) return *reader.error();
-  if (Status status = check_levels(tower.levels_, config.hidden_size); !status)
+  if (Status status = check_levels(weights.levels, config.hidden_size); !status)
     return status.error();
+  if (device == nullptr) return tower;
+  const auto make = reinterpret_cast<MakeTower>(device->function(kMakeTowerSymbol));
+  FOVEA_CHECK(make != nullptr);
+  Result<std::shared_ptr<DeviceTower>> made = failed("");
+  make(device, config, weights, made);
+  if (!made) return made.error();
+  tower.accelerator_ = device;
+  tower.device_ = std::move(*made);
+  tower.weights_ = {};
   return tower;
 }
 
-size_t Tower::bytes() const {
-  size_t bytes = patch_embed_.bytes() + merger_.bytes();
-  bytes += (positions_.size() + levels_.size()) * sizeof(float);
-  for (const TowerBlock& block : blocks_) bytes += block.bytes();
-  for (const TowerMerger& merger : deepstack_) bytes += merger.bytes();
+size_t Tower::bytes() const { return device_ ? device_->bytes() : weights_.bytes(); }
+
+size_t TowerWeights::bytes() const {
+  size_t bytes = patch_embed.bytes() + merger.bytes();
+  bytes += (positions.size() + levels.size()) * sizeof(float);
+  for (const TowerBlock& block : blocks) bytes += block.bytes();
+  for (const TowerMerger& one : deepstack) bytes += one.bytes();
   return bytes;
 }
 
 size_t TowerMemory::bytes() const {
-  size_t bytes = levels.size() * sizeof(int);
+  size_t bytes = levels.size() * sizeof(int) + (on_device ? on_device->bytes() : 0);
   for (const KeyValues& kv : blocks) bytes += kv.bytes();
   return bytes;
 }

@@ -3,10 +3,12 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "base/buffer.h"
 #include "base/threads.h"
+#include "device/accelerator.h"
 #include "fovea/result.h"
 #include "fovea/words.h"
 #include "ops/key_values.h"
@@ -23,13 +25,16 @@ struct VisualTokens {
   int width = 0;                         // values of one token
   Buffer<float> features;                // [count][width]
   std::vector<Buffer<float>> deepstack;  // for each tap: [count][width]
+  // All of them, where a device made them; the others are empty then.
+  std::shared_ptr<const OnDevice> on_device;
 };
 
 // What the tower keeps of an image: the keys and values of every block, of all patches encoded so
 // far. A look attends to them without the glance being encoded again.
 struct TowerMemory {
-  std::vector<KeyValues> blocks;  // one a block; empty before the first call
-  std::vector<int> levels;        // of the patches encoded so far, for the size bias
+  std::vector<KeyValues> blocks;        // one a block; empty before the first call
+  std::vector<int> levels;              // of the patches encoded so far, for the size bias
+  std::shared_ptr<OnDevice> on_device;  // in place of blocks, where a device encodes
 
   int64_t patches() const { return static_cast<int64_t>(levels.size()); }
   size_t bytes() const;
@@ -47,26 +52,34 @@ struct EncodeOptions {
   std::function<bool()> keep_going;
 };
 
+class DeviceTower;
+
 class Tower {
  public:
-  static Result<Tower> build(const VisionConfig& config, const TensorSource& source);
+  // On a device, weights are kept as bf16, which the source must give.
+  static Result<Tower> build(const VisionConfig& config, const TensorSource& source,
+                             const std::shared_ptr<Accelerator>& device = nullptr);
 
   // Encodes f32 patches of one image, whose canvas their places refer to. They attend to what is in
-  // `memory` and to each other, and are added to it. Tokens come in the order of the patches.
+  // `memory` and to each other, and are added to it. Tokens come in the order of the patches. A
+  // device that fails gives no tokens, and says why when asked (Accelerator::take_status).
   VisualTokens encode(Threads& threads, const Patches& patches, Size canvas, TowerMemory& memory,
                       const EncodeOptions& options = {}) const;
+
+  // The tokens in the CPU's memory, for tests and traces; as they are where no device made them.
+  VisualTokens download(VisualTokens tokens) const;
 
   const VisionConfig& config() const { return config_; }
   size_t bytes() const;  // of its weights
 
  private:
+  VisualTokens encode_on_device(const Patches& patches, Size canvas, TowerMemory& memory,
+                                const EncodeOptions& options) const;
+
   VisionConfig config_;
-  TowerLinear patch_embed_;  // patch values -> hidden
-  Buffer<float> positions_;  // [num_position_embeddings][hidden_size]
-  Buffer<float> levels_;     // [levels][hidden_size]: what tells a coarse patch from a fine one
-  std::vector<TowerBlock> blocks_;
-  TowerMerger merger_;
-  std::vector<TowerMerger> deepstack_;  // one a tap
+  TowerWeights weights_;                      // empty where a device has them
+  std::shared_ptr<Accelerator> accelerator_;  // null: the CPU
+  std::shared_ptr<DeviceTower> device_;
 };
 
 // What encode() works in for so many patches, besides weights, patches and result: the keys and

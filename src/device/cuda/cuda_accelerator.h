@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// A GPU as the parts of libfovea_cuda.so share it.
+#pragma once
+
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "device/accelerator.h"
+#include "device/cuda/kernel_choice.h"
+#include "device/cuda/stream.h"
+
+namespace fovea {
+
+// All work of a process on one GPU goes through one stream, one call at a time: take the lock
+// before enqueueing. A call sets the device first, since CUDA keeps that for each thread.
+class CudaAccelerator : public Accelerator {
+ public:
+  Status open(const AcceleratorOptions& options);
+
+  std::string description() const override { return description_; }
+  Status take_status() override;
+  void fail(const Error& error) override;
+
+  class Turn {
+   public:
+    explicit Turn(CudaAccelerator& owner) : lock_(owner.mutex_) { cudaSetDevice(owner.index_); }
+
+   private:
+    std::lock_guard<std::mutex> lock_;
+  };
+
+  Stream& stream() { return stream_; }
+  KernelChoice kernels() const { return kernels_; }
+  int capability() const { return capability_; }  // 90 for compute capability 9.0
+  int processors() const { return processors_; }
+
+ private:
+  int index_ = 0;
+  int capability_ = 0;
+  int processors_ = 0;
+  KernelChoice kernels_ = KernelChoice::kBest;
+  std::string description_;
+  Stream stream_;
+  std::mutex mutex_;
+  std::mutex error_mutex_;
+  std::optional<Error> error_;
+};
+
+}  // namespace fovea

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// Opening a GPU, for device/accelerator.h; and naming those there are, for device/device.h.
+#include <cstdio>
+#include <utility>
+
+#include "device/cuda/cuda_accelerator.h"
+#include "device/device.h"
+
+namespace fovea {
+namespace {
+
+constexpr int kLeastCapability = 75;
+
+std::string describe(const cudaDeviceProp& device) {
+  char description[512];
+  std::snprintf(description, sizeof description, "%s, %.1f GiB, compute capability %d.%d",
+                device.name, static_cast<double>(device.totalGlobalMem) / (1024.0 * 1024 * 1024),
+                device.major, device.minor);
+  return description;
+}
+
+}  // namespace
+
+Status CudaAccelerator::open(const AcceleratorOptions& options) {
+  int count = 0;
+  if (const cudaError_t error = cudaGetDeviceCount(&count); error != cudaSuccess)
+    return failed(std::string("CUDA finds no device: ") + cudaGetErrorString(error));
+  if (options.index >= count)
+    return bad_input(
+        "there " + std::string(count == 1 ? "is 1 GPU" : "are " + std::to_string(count) + " GPUs") +
+        ", numbered from 0");
+  cudaDeviceProp device{};
+  cudaError_t error = cudaGetDeviceProperties(&device, options.index);
+  if (error == cudaSuccess) error = cudaSetDevice(options.index);
+  if (error != cudaSuccess) return cuda_error("opening the device", error);
+  capability_ = device.major * 10 + device.minor;
+  if (capability_ < kLeastCapability)
+    return failed(describe(device) + " is too old: 7.5 is needed");
+  index_ = options.index;
+  processors_ = device.multiProcessorCount;
+  description_ = describe(device);
+  kernels_ = options.portable || kEmulated || capability_ < 80 ? KernelChoice::kPortable
+                                                               : KernelChoice::kBest;
+  return stream_.open();
+}
+
+Status CudaAccelerator::take_status() {
+  const std::lock_guard lock(error_mutex_);
+  if (!error_) return Done{};
+  Error error = std::move(*error_);
+  error_.reset();
+  return error;
+}
+
+void CudaAccelerator::fail(const Error& error) {
+  const std::lock_guard lock(error_mutex_);
+  if (!error_) error_ = error;
+}
+
+}  // namespace fovea
+
+#define FOVEA_EXPORT extern "C" __attribute__((visibility("default")))
+
+FOVEA_EXPORT void fovea_open_accelerator(
+    const fovea::AcceleratorOptions& options,
+    fovea::Result<std::shared_ptr<fovea::Accelerator>>& result) {
+  auto device = std::make_shared<fovea::CudaAccelerator>();
+  const fovea::Status opened = device->open(options);
+  // (void): nvcc takes the assignment's own result for one that is to be looked at.
+  if (opened)
+    (void)(result = std::shared_ptr<fovea::Accelerator>(std::move(device)));
+  else
+    (void)(result = opened.error());
+}
+
+FOVEA_EXPORT void fovea_list_devices(fovea::FoundDevice found, void* context) {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) != cudaSuccess) return;  // no driver: no devices
+  for (int i = 0; i < count; ++i) {
+    cudaDeviceProp device{};
+    if (cudaGetDeviceProperties(&device, i) == cudaSuccess)
+      found(context, fovea::describe(device).c_str());
+  }
+}
