@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <vector>
 
 #include "base/check.h"
 
@@ -31,18 +30,6 @@ AxisTaps axis_taps(float place, int extent, int side) {
     taps.weight[i] = std::max(0.0f, 1.0f - std::abs(at - floor - static_cast<float>(i)));
   }
   return taps;
-}
-
-// inv_freq[i] = 1 / theta^(2i / (head_dim / 2)) for i < head_dim / 4, in f32 as torch has it.
-std::vector<float> inverse_frequencies(int head_dim, double theta) {
-  const int spatial = head_dim / 2;  // half of the values turn by the row, half by the column
-  const auto base = static_cast<double>(static_cast<float>(theta));
-  std::vector<float> frequencies(static_cast<size_t>(head_dim / 4));
-  for (size_t i = 0; i < frequencies.size(); ++i) {
-    const float exponent = static_cast<float>(2 * i) / static_cast<float>(spatial);
-    frequencies[i] = 1.0f / static_cast<float>(std::pow(base, static_cast<double>(exponent)));
-  }
-  return frequencies;
 }
 
 }  // namespace
@@ -86,10 +73,21 @@ void add_levels(Threads& threads, std::span<const PatchPlace> places, const floa
   });
 }
 
+std::vector<float> tower_frequencies(int head_dim, double theta) {
+  const int spatial = head_dim / 2;  // half of the values turn by the row, half by the column
+  const auto base = static_cast<double>(static_cast<float>(theta));
+  std::vector<float> frequencies(static_cast<size_t>(head_dim / 4));
+  for (size_t i = 0; i < frequencies.size(); ++i) {
+    const float exponent = static_cast<float>(2 * i) / static_cast<float>(spatial);
+    frequencies[i] = 1.0f / static_cast<float>(std::pow(base, static_cast<double>(exponent)));
+  }
+  return frequencies;
+}
+
 RotaryAngles rotary_angles(Threads& threads, std::span<const PatchPlace> places, int head_dim,
                            double theta) {
   FOVEA_CHECK(head_dim % 4 == 0);
-  const std::vector<float> frequencies = inverse_frequencies(head_dim, theta);
+  const std::vector<float> frequencies = tower_frequencies(head_dim, theta);
   const size_t quarter = frequencies.size();
   const size_t values = places.size() * 2 * quarter;
   RotaryAngles angles{Buffer<float>(values), Buffer<float>(values)};

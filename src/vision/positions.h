@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "base/buffer.h"
 #include "base/threads.h"
@@ -35,6 +36,9 @@ void add_positions(Threads& threads, std::span<const PatchPlace> places, Size ca
 // Nothing where `levels` is 0.
 void add_levels(Threads& threads, std::span<const PatchPlace> places, const float* table,
                 int levels, int64_t width, float* x);
+
+// inv_freq[i] = 1 / theta^(2i / (head_dim / 2)) for i < head_dim / 4, in f32 as torch has it.
+std::vector<float> tower_frequencies(int head_dim, double theta);
 
 // Of each patch: first those of its row, then those of its column. [patches][head_dim / 2].
 struct RotaryAngles {
