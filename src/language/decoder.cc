@@ -16,6 +16,8 @@
 namespace fovea {
 namespace {
 
+constexpr int64_t kChunkTokens = 512;
+
 void check_run(const TextConfig& config, const TokenRun& run, const DecoderMemory& memory) {
   FOVEA_CHECK(!run.ids.empty() && run.positions.size() == run.ids.size());
   for (const VisualSpan& span : run.visual) {
@@ -225,7 +227,7 @@ bool Decoder::read(Threads& threads, const TokenRun& run, DecoderMemory& memory,
 
 bool Decoder::work(Threads& threads, const TokenRun& run, DecoderMemory& memory,
                    const DecodeOptions& options, Buffer<float>* logits) const {
-  FOVEA_CHECK(options.chunk_tokens > 0);
+  FOVEA_CHECK(options.chunk_tokens >= 0);
   check_run(config_, run, memory);
   const auto count = static_cast<int64_t>(run.ids.size());
   const int64_t before = memory.tokens();
@@ -234,10 +236,11 @@ bool Decoder::work(Threads& threads, const TokenRun& run, DecoderMemory& memory,
   if (options.hidden != nullptr) start_hidden(config_, run, layers, *options.hidden);
   if (device_) return work_on_device(run, memory, options, logits);
   prepare_layers(config_, count, memory);
-  prepare_scratch(config_, std::min<int64_t>(options.chunk_tokens, count), memory.scratch);
+  const int64_t most = options.chunk_tokens > 0 ? options.chunk_tokens : kChunkTokens;
+  prepare_scratch(config_, std::min(most, count), memory.scratch);
   const Run all{threads, config_, *weights_, run, options, memory, layers, logits != nullptr};
-  for (int64_t begin = 0; begin < count; begin += options.chunk_tokens) {
-    const Run::Chunk chunk{begin, std::min(begin + options.chunk_tokens, count)};
+  for (int64_t begin = 0; begin < count; begin += most) {
+    const Run::Chunk chunk{begin, std::min(begin + most, count)};
     DecoderScratch& scratch = memory.scratch;
     all.embed(chunk);
     turn_angles(

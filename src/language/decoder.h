@@ -88,7 +88,7 @@ struct HiddenReadout {
 };
 
 struct DecodeOptions {
-  int chunk_tokens = 512;               // a long run is worked on in chunks of so many
+  int chunk_tokens = 0;                 // a long run is worked on in chunks of so many; 0: as suits
   bool all_logits = false;              // after each token of the run: [tokens][vocab_size]
   AttentionReadout* readout = nullptr;  // filled where given
   HiddenReadout* hidden = nullptr;      // likewise

@@ -6,12 +6,6 @@
 namespace fovea {
 namespace {
 
-// As torch has it: every step is rounded to f32, so that large positions turn as theirs do.
-float frequency(const TextConfig& config, int i) {
-  const float exponent = static_cast<float>(2 * i) / static_cast<float>(config.head_dim);
-  return 1.0f / std::pow(static_cast<float>(config.rope_theta), exponent);
-}
-
 float along(const TokenPosition& position, const TextConfig& config, int i) {
   if (i % 3 == 1 && i < 3 * config.mrope_section[1]) return position.row;
   if (i % 3 == 2 && i < 3 * config.mrope_section[2]) return position.col;
@@ -25,9 +19,10 @@ void turn_angles(Threads& threads, const TextConfig& config,
   constexpr int64_t kTokens = 32;
   const int64_t half = config.head_dim / 2;
   const auto count = static_cast<int64_t>(positions.size());
+  const std::vector<float> turns = text_frequencies(config);
   threads.for_each(count, kTokens, [&](int64_t begin, int64_t end) {
     for (int64_t i = 0; i < half; ++i) {
-      const float turn = frequency(config, static_cast<int>(i));
+      const float turn = turns[static_cast<size_t>(i)];
       for (int64_t t = begin; t < end; ++t) {
         const TokenPosition& position = positions[static_cast<size_t>(t)];
         const float angle = along(position, config, static_cast<int>(i)) * turn;

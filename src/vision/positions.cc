@@ -73,17 +73,6 @@ void add_levels(Threads& threads, std::span<const PatchPlace> places, const floa
   });
 }
 
-std::vector<float> tower_frequencies(int head_dim, double theta) {
-  const int spatial = head_dim / 2;  // half of the values turn by the row, half by the column
-  const auto base = static_cast<double>(static_cast<float>(theta));
-  std::vector<float> frequencies(static_cast<size_t>(head_dim / 4));
-  for (size_t i = 0; i < frequencies.size(); ++i) {
-    const float exponent = static_cast<float>(2 * i) / static_cast<float>(spatial);
-    frequencies[i] = 1.0f / static_cast<float>(std::pow(base, static_cast<double>(exponent)));
-  }
-  return frequencies;
-}
-
 RotaryAngles rotary_angles(Threads& threads, std::span<const PatchPlace> places, int head_dim,
                            double theta) {
   FOVEA_CHECK(head_dim % 4 == 0);

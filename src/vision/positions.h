@@ -5,6 +5,7 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -38,7 +39,16 @@ void add_levels(Threads& threads, std::span<const PatchPlace> places, const floa
                 int levels, int64_t width, float* x);
 
 // inv_freq[i] = 1 / theta^(2i / (head_dim / 2)) for i < head_dim / 4, in f32 as torch has it.
-std::vector<float> tower_frequencies(int head_dim, double theta);
+inline std::vector<float> tower_frequencies(int head_dim, double theta) {
+  const int spatial = head_dim / 2;  // half of the values turn by the row, half by the column
+  const auto base = static_cast<double>(static_cast<float>(theta));
+  std::vector<float> frequencies(static_cast<size_t>(head_dim / 4));
+  for (size_t i = 0; i < frequencies.size(); ++i) {
+    const float exponent = static_cast<float>(2 * i) / static_cast<float>(spatial);
+    frequencies[i] = 1.0f / static_cast<float>(std::pow(base, static_cast<double>(exponent)));
+  }
+  return frequencies;
+}
 
 // Of each patch: first those of its row, then those of its column. [patches][head_dim / 2].
 struct RotaryAngles {

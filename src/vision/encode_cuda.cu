@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// One image's patches through the tower on a GPU, from and to the CPU's memory.
+#include <algorithm>
+#include <cmath>
+
+#include "vision/tower_cuda.h"
+
+namespace fovea {
+namespace {
+
+// log(4^level) of the patches in memory, then of those being encoded (encode.cc).
+std::vector<float> size_biases(const TowerMemory& memory, const std::vector<PatchPlace>& places) {
+  std::vector<float> biases;
+  for (const int level : memory.levels) biases.push_back(static_cast<float>(level * std::log(4.0)));
+  for (const PatchPlace& place : places)
+    biases.push_back(static_cast<float>(place.level * std::log(4.0)));
+  return biases;
+}
+
+std::vector<bf16> rounded(const Buffer<float>& values) {
+  std::vector<bf16> result(values.size());
+  std::transform(values.begin(), values.end(), result.begin(),
+                 [](float value) { return to_bf16(value); });
+  return result;
+}
+
+}  // namespace
+
+// The memory of an image with room for so many patches more; what is in it stays.
+Result<TowerKeyValues*> CudaTower::room_for(TowerMemory& memory, int patches) {
+  const auto kept = static_cast<int>(memory.patches());
+  auto* present = static_cast<TowerKeyValues*>(memory.on_device.get());
+  if (present != nullptr && present->capacity >= kept + patches) return present;
+  // A look follows a glance, and may be followed by another.
+  auto grown = std::make_shared<TowerKeyValues>();
+  grown->capacity = std::max(kept + patches, present == nullptr ? 0 : 3 * present->capacity / 2);
+  const auto heads = static_cast<size_t>(config_.depth) * static_cast<size_t>(config_.num_heads);
+  const auto row = static_cast<size_t>(config_.head_dim);
+  const size_t size = heads * static_cast<size_t>(grown->capacity) * row;
+  if (auto made = grown->keys.allocate(size); !made) return made.error();
+  if (auto made = grown->values.allocate(size); !made) return made.error();
+  if (kept > 0) {
+    const size_t to_pitch = static_cast<size_t>(grown->capacity) * row * sizeof(bf16);
+    const size_t from_pitch = static_cast<size_t>(present->capacity) * row * sizeof(bf16);
+    const size_t bytes = static_cast<size_t>(kept) * row * sizeof(bf16);
+    cudaStream_t stream = device_->stream().get();
+    cudaMemcpy2DAsync(grown->keys.data(), to_pitch, present->keys.data(), from_pitch, bytes, heads,
+                      cudaMemcpyDeviceToDevice, stream);
+    cudaMemcpy2DAsync(grown->values.data(), to_pitch, present->values.data(), from_pitch, bytes,
+                      heads, cudaMemcpyDeviceToDevice, stream);
+    // What is copied from goes when it has been.
+    if (auto done = device_->stream().wait(); !done) return done.error();
+  }
+  memory.on_device = grown;
+  return grown.get();
+}
+
+Result<VisualTokens> CudaTower::encode(const Patches& patches, Size canvas, TowerMemory& memory,
+                                       const EncodeOptions& options) {
+  const CudaAccelerator::Turn turn(*device_);
+  Stream& stream = device_->stream();
+  const auto into = input(patches.count);
+  if (!into) return into.error();
+  const size_t values = static_cast<size_t>(patches.count) * kPatchValues;
+  const std::vector<bf16> made =
+      patches.format == PatchFormat::kFloat32 ? rounded(patches.f32) : std::vector<bf16>();
+  const bf16* from =
+      made.empty() ? reinterpret_cast<const bf16*>(patches.bf16.data()) : made.data();
+  if (auto done = staging_.upload<bf16>(stream, {from, values}, work_.patches); !done)
+    return done.error();
+  if (auto done = staging_.upload<PatchPlace>(stream, patches.places, work_.places); !done)
+    return done.error();
+
+  TowerRequest request;
+  request.count = patches.count;
+  request.canvas = canvas;
+  request.kept = static_cast<int>(memory.patches());
+  if (options.keep || request.kept > 0) {
+    auto room = room_for(memory, patches.count);
+    if (!room) return room.error();
+    request.memory = *room;
+  }
+  if (options.size_bias) {
+    const std::vector<float> biases = size_biases(memory, patches.places);
+    if (auto done = staging_.upload<float>(stream, biases, work_.key_bias); !done)
+      return done.error();
+    request.key_bias = work_.key_bias.data();
+  }
+  auto tokens = run({&request, 1}, options);
+  if (!tokens) return tokens.error();
+  return std::move(tokens->front());
+}
+
+Result<VisualTokens> CudaTower::download(const VisualTokens& tokens) {
+  const CudaAccelerator::Turn turn(*device_);
+  const auto& there = static_cast<const TokensOnDevice&>(*tokens.on_device);
+  std::vector<bf16> all(there.values.size());
+  device_->stream().download(all.data(), there.values.data(), all.size());
+  if (auto done = device_->stream().wait(); !done) return done.error();
+  VisualTokens here;
+  here.count = tokens.count;
+  here.width = tokens.width;
+  const size_t size = static_cast<size_t>(tokens.count) * static_cast<size_t>(tokens.width);
+  for (int part = 0; part <= there.taps; ++part) {
+    Buffer<float> values(size);
+    for (size_t i = 0; i < size; ++i)
+      values[i] = to_float(all[static_cast<size_t>(part) * size + i]);
+    if (part == 0)
+      here.features = std::move(values);
+    else
+      here.deepstack.push_back(std::move(values));
+  }
+  return here;
+}
+
+}  // namespace fovea
+
+extern "C" __attribute__((visibility("default"))) void fovea_make_tower(
+    const std::shared_ptr<fovea::Accelerator>& device, const fovea::VisionConfig& config,
+    const fovea::TowerWeights& weights,
+    fovea::Result<std::shared_ptr<fovea::DeviceTower>>& result) {
+  auto tower = fovea::CudaTower::make(std::static_pointer_cast<fovea::CudaAccelerator>(device),
+                                      config, weights);
+  if (tower)
+    (void)(result = std::shared_ptr<fovea::DeviceTower>(std::move(*tower)));
+  else
+    (void)(result = tower.error());
+}

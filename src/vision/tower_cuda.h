@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tower on a GPU. Patches of several images go through it in one pass, each with its own
+// memory; all that differs between passes of one shape lies in device memory, so that graphs serve.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "device/cuda/cuda_accelerator.h"
+#include "device/cuda/graphs.h"
+#include "device/cuda/staging.h"
+#include "ops/attention_cuda.h"
+#include "ops/linear_cuda.h"
+#include "ops/rows_cuda.h"
+#include "vision/device_tower.h"
+
+namespace fovea {
+
+struct DeviceNorm {
+  DeviceMemory<float> weight;
+  DeviceMemory<float> bias;
+  int size = 0;
+
+  size_t bytes() const { return weight.bytes() + bias.bytes(); }
+};
+
+struct DeviceTowerBlock {
+  DeviceNorm norm1;
+  DeviceLinear qkv;
+  DeviceLinear proj;
+  DeviceNorm norm2;
+  DeviceLinear fc1;
+  DeviceLinear fc2;
+};
+
+struct DeviceMerger {
+  DeviceNorm norm;
+  DeviceLinear fc1;
+  DeviceLinear fc2;
+};
+
+struct DeviceTowerWeights {
+  DeviceLinear patch_embed;
+  DeviceMemory<float> positions;
+  DeviceMemory<float> levels;
+  DeviceMemory<float> frequencies;  // tower_frequencies
+  std::vector<DeviceTowerBlock> blocks;
+  DeviceMerger merger;
+  std::vector<DeviceMerger> deepstack;
+
+  Status upload(Stream& stream, const VisionConfig& config, const TowerWeights& weights);
+  size_t bytes() const;
+};
+
+// Keys and values of some layers: [layers][heads][capacity][head_dim] each.
+struct TowerKeyValues : OnDevice {
+  DeviceMemory<bf16> keys;
+  DeviceMemory<bf16> values;
+  int capacity = 0;
+
+  size_t bytes() const override { return keys.bytes() + values.bytes(); }
+};
+
+// [1 + taps][count][width]: the features, then those of each tap.
+struct TokensOnDevice : OnDevice {
+  DeviceMemory<bf16> values;
+  int taps = 0;
+
+  size_t bytes() const override { return values.bytes(); }
+};
+
+// Some patches of one image, which lie on the device one after the other with those of the other
+// requests of a pass.
+struct TowerRequest {
+  int count = 0;
+  Size canvas;
+  TowerKeyValues* memory = nullptr;  // what is kept of the image; null: nothing is, nor was
+  int kept = 0;                      // patches that are in it; those of the request come behind
+  const float* key_bias = nullptr;   // [kept + count], on the device; or null
+};
+
+class CudaTower : public DeviceTower {
+ public:
+  static Result<std::shared_ptr<CudaTower>> make(std::shared_ptr<CudaAccelerator> device,
+                                                 const VisionConfig& config,
+                                                 const TowerWeights& weights);
+
+  Result<VisualTokens> encode(const Patches& patches, Size canvas, TowerMemory& memory,
+                              const EncodeOptions& options) override;
+  Result<VisualTokens> download(const VisualTokens& tokens) override;
+  size_t bytes() const override { return weights_.bytes(); }
+
+  // Where the patches of a pass are written before: bf16 [rows][kPatchValues], and their places.
+  // Memory for so many is made where it is not there.
+  struct Input {
+    bf16* patches = nullptr;
+    PatchPlace* places = nullptr;
+  };
+  Result<Input> input(int rows);
+  // Enqueues a pass over the patches of all requests, and gives their tokens. Take a turn of the
+  // accelerator first.
+  Result<std::vector<VisualTokens>> run(std::span<const TowerRequest> requests,
+                                        const EncodeOptions& options);
+
+ private:
+  // What a pass works in; rows are patches.
+  struct Work {
+    int rows = 0;                // there is memory for
+    DeviceMemory<bf16> patches;  // [rows][kPatchValues]
+    DeviceMemory<PatchPlace> places;
+    DeviceMemory<float> cos;  // [rows][head_dim / 2]
+    DeviceMemory<float> sin;
+    DeviceMemory<float> hidden;  // [rows][hidden]
+    DeviceMemory<bf16> narrow;   // [rows][hidden]
+    DeviceMemory<bf16> wide;     // [rows][the widest row of a block]
+    DeviceMemory<bf16> tokens;   // [1 + taps][rows / 4][out_hidden]
+    TowerKeyValues passing;      // of one block, where nothing is kept
+    DeviceMemory<RowPlace> row_places;
+    DeviceMemory<AttentionSequence> sequences;
+    DeviceMemory<float> key_bias;
+  };
+  // What decides the kernels of a pass.
+  struct Pass {
+    int rows = 0;
+    int sequences = 0;
+    int max_count = 0;
+    int max_keys = 0;
+    bool kept = false;        // keys and values of each block have their own place
+    AttentionSequence alone;  // the only sequence, where it sees itself alone
+    bool is_alone = false;
+  };
+
+  CudaTower(std::shared_ptr<CudaAccelerator> device, const VisionConfig& config)
+      : device_(std::move(device)), config_(config) {}
+  Status grow(int rows);
+  Status place_rows(std::span<const TowerRequest> requests, Pass& pass);
+  void embed(std::span<const TowerRequest> requests, const Pass& pass);
+  void run_blocks(const Pass& pass, const EncodeOptions& options);
+  void run_block(const Pass& pass, int index);
+  void attend(const Pass& pass, int index);
+  void merge(const DeviceMerger& merger, int rows, bf16* out);
+  void show_block(const Pass& pass, int index, const EncodeOptions& options);
+  Result<TowerKeyValues*> room_for(TowerMemory& memory, int patches);
+  Result<VisualTokens> take_tokens(int first_cell, int cells, int all_cells);
+
+  std::shared_ptr<CudaAccelerator> device_;
+  VisionConfig config_;
+  DeviceTowerWeights weights_;
+  Matmuls matmuls_;
+  AttentionWorkspace attention_;
+  Graphs graphs_;
+  Staging staging_;
+  Work work_;
+};
+
+}  // namespace fovea

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tower's weights on their way to a GPU.
+#include "vision/positions.h"
+#include "vision/tower_cuda.h"
+
+namespace fovea {
+namespace {
+
+// Uploads one thing after the other; after the first error nothing more.
+class Uploader {
+ public:
+  explicit Uploader(Stream& stream) : stream_(stream) {}
+
+  void take(const Buffer<float>& from, DeviceMemory<float>& to) {
+    if (status_) status_ = upload_values(stream_, from, to);
+  }
+  void take(const TowerNorm& from, DeviceNorm& to) {
+    to.size = static_cast<int>(from.size());
+    take(from.weight, to.weight);
+    take(from.bias, to.bias);
+  }
+  void take(const TowerLinear& from, DeviceLinear& to) {
+    const LinearPart part{&from.weight, &from.bias};
+    if (status_) status_ = upload_linear(stream_, {&part, 1}, to);
+  }
+  void take(const TowerBlock& from, DeviceTowerBlock& to) {
+    take(from.norm1, to.norm1);
+    take(from.qkv, to.qkv);
+    take(from.proj, to.proj);
+    take(from.norm2, to.norm2);
+    take(from.fc1, to.fc1);
+    take(from.fc2, to.fc2);
+  }
+  void take(const TowerMerger& from, DeviceMerger& to) {
+    take(from.norm, to.norm);
+    take(from.fc1, to.fc1);
+    take(from.fc2, to.fc2);
+  }
+
+  const Status& status() const { return status_; }
+
+ private:
+  Stream& stream_;
+  Status status_ = Done{};
+};
+
+size_t bytes_of(const DeviceTowerBlock& block) {
+  return block.norm1.bytes() + block.qkv.bytes() + block.proj.bytes() + block.norm2.bytes() +
+         block.fc1.bytes() + block.fc2.bytes();
+}
+size_t bytes_of(const DeviceMerger& merger) {
+  return merger.norm.bytes() + merger.fc1.bytes() + merger.fc2.bytes();
+}
+
+}  // namespace
+
+Status DeviceTowerWeights::upload(Stream& stream, const VisionConfig& config,
+                                  const TowerWeights& weights) {
+  Uploader uploader(stream);
+  uploader.take(weights.patch_embed, patch_embed);
+  uploader.take(weights.positions, positions);
+  if (!weights.levels.empty()) uploader.take(weights.levels, levels);
+  const std::vector<float> turns = tower_frequencies(config.head_dim, config.rope_theta);
+  Buffer<float> turn_values(turns.size());
+  std::copy(turns.begin(), turns.end(), turn_values.begin());
+  uploader.take(turn_values, frequencies);
+  blocks.resize(weights.blocks.size());
+  for (size_t i = 0; i < blocks.size(); ++i) uploader.take(weights.blocks[i], blocks[i]);
+  uploader.take(weights.merger, merger);
+  deepstack.resize(weights.deepstack.size());
+  for (size_t i = 0; i < deepstack.size(); ++i) uploader.take(weights.deepstack[i], deepstack[i]);
+  return uploader.status();
+}
+
+size_t DeviceTowerWeights::bytes() const {
+  size_t bytes = patch_embed.bytes() + positions.bytes() + levels.bytes() + frequencies.bytes() +
+                 bytes_of(merger);
+  for (const DeviceTowerBlock& block : blocks) bytes += bytes_of(block);
+  for (const DeviceMerger& one : deepstack) bytes += bytes_of(one);
+  return bytes;
+}
+
+}  // namespace fovea
