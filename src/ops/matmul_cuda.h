@@ -72,8 +72,9 @@ class Matmuls {
   // is lost. A job that was not tuned takes what cuBLASLt thinks best.
   Status tune(cudaStream_t stream, const MatmulJob& job);
 
-  // Enqueues; can be captured. The weights were written before the kernel that comes before this
-  // one in the stream: the kernel for few rows reads them while that one still runs.
+  // Enqueues. Can be captured once a job of the same shape has run. The weights must have been
+  // written before the kernel that comes before this one in the stream: kernels read them while
+  // that one still runs.
   void run(cudaStream_t stream, const MatmulJob& job);
 
   KernelChoice choice() const { return choice_; }
