@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products by cuBLASLt, which sees matrices by columns: y^T [n][rows] = w [n][k] x^T [k][rows], w
+// given as its transpose. Bias, tanh gelu and the addition to y are its own; what it cannot finish
+// is finished by a kernel after it.
+#include "ops/matmul_lt_cuda.h"
+
+#include "base/check.h"
+
+#if defined(FOVEA_EMULATE)
+
+namespace fovea {
+
+struct LtMatmuls::State {};
+LtMatmuls::LtMatmuls() = default;
+LtMatmuls::~LtMatmuls() = default;
+Status LtMatmuls::open(int64_t /*work_values*/) { return failed("cuBLASLt is not emulated"); }
+Status LtMatmuls::tune(cudaStream_t /*stream*/, const MatmulJob& /*job*/) { return Done{}; }
+bool LtMatmuls::run(cudaStream_t /*stream*/, const MatmulJob& /*job*/) { return false; }
+
+}  // namespace fovea
+
+#else
+
+#include <cublasLt.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <map>
+#include <string>
+
+#include "ops/matmul_finish_cuda.h"
+
+namespace fovea {
+namespace {
+
+constexpr size_t kWorkspaceBytes = size_t{32} << 20;
+constexpr int kMaxTried = 8;
+constexpr int kTimedRuns = 10;
+
+// Four values a thread: the job's finish of `from` [rows][n], which may be y.
+__global__ void finish_product(MatmulJob job, const bf16* from, int64_t stride) {
+  let_next_start();
+  wait_for_previous();
+  const auto col = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x) * 4;
+  const auto row = static_cast<int>(blockIdx.y);
+  if (col >= job.n) return;
+  from += row * stride + col;
+  float sums[4] = {};
+  if (stride % 4 == 0 && col + 4 <= job.n) {
+    const uint2 four = *reinterpret_cast<const uint2*>(from);
+    sums[0] = first_of(four.x);
+    sums[1] = second_of(four.x);
+    sums[2] = first_of(four.y);
+    sums[3] = second_of(four.y);
+  } else {
+    for (int i = 0; i < 4 && col + i < job.n; ++i) sums[i] = to_float(from[i]);
+  }
+  finish_four(job, row, col, make_float4(sums[0], sums[1], sums[2], sums[3]), writes_wide(job));
+}
+
+// What cuBLASLt does of a job, and what is left.
+struct LtPart {
+  cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+  const void* bias = nullptr;
+  bool floats = false;  // y is float, and so is the bias
+  bool adds = false;
+  bool to_work = false;
+  bool left = false;       // something: finish_product does it,
+  bool left_bias = false;  // and adds the bias
+};
+
+LtPart part_of(const MatmulJob& job) {
+  LtPart part;
+  part.floats = is_float(job.finish);
+  part.adds = job.finish == MatmulFinish::kAdd;
+  part.to_work = job.finish == MatmulFinish::kSiluMultiply;
+  // Its bias has the type of its output.
+  part.bias = part.floats ? static_cast<const void*>(job.bias) : job.short_bias;
+  part.left_bias = job.bias != nullptr && part.bias == nullptr;
+  part.left = part.left_bias || part.to_work || job.finish == MatmulFinish::kGelu;
+  const bool gelu = job.finish == MatmulFinish::kGeluTanh && !part.left;
+  if (part.bias != nullptr)
+    part.epilogue = gelu ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
+  else if (gelu)
+    part.epilogue = CUBLASLT_EPILOGUE_GELU;
+  return part;
+}
+
+uint32_t alignment_of(const void* data) {
+  const auto at = reinterpret_cast<uintptr_t>(data);
+  return static_cast<uint32_t>(at == 0 ? 256 : std::min<uintptr_t>(256, at & ~(at - 1)));
+}
+
+// Where the product goes and how far its rows are apart.
+struct LtTarget {
+  void* data = nullptr;
+  int64_t stride = 0;
+};
+
+using PlanKey = std::array<int64_t, 11>;
+
+PlanKey key_of(const MatmulJob& job, const LtPart& part, const LtTarget& target) {
+  return {job.rows,
+          job.n,
+          job.k,
+          job.x_stride,
+          target.stride,
+          part.epilogue,
+          part.floats * 2 + part.adds,
+          alignment_of(job.x),
+          alignment_of(job.w),
+          alignment_of(target.data),
+          alignment_of(part.bias)};
+}
+
+struct LtPlan {
+  LtPlan() = default;
+  LtPlan(const LtPlan&) = delete;
+  LtPlan& operator=(const LtPlan&) = delete;
+  ~LtPlan() {
+    for (const cublasLtMatrixLayout_t layout : {w, x, y})
+      if (layout != nullptr) cublasLtMatrixLayoutDestroy(layout);
+    if (product != nullptr) cublasLtMatmulDescDestroy(product);
+  }
+
+  cublasLtMatmulDesc_t product = nullptr;
+  cublasLtMatrixLayout_t w = nullptr;
+  cublasLtMatrixLayout_t x = nullptr;
+  cublasLtMatrixLayout_t y = nullptr;
+  // The best first; none: it cannot do it.
+  cublasLtMatmulHeuristicResult_t ways[kMaxTried] = {};
+  int count = 0;
+};
+
+template <class T>
+void set(cublasLtMatmulDesc_t product, cublasLtMatmulDescAttributes_t what, T value) {
+  cublasLtMatmulDescSetAttribute(product, what, &value, sizeof value);
+}
+
+void describe(const MatmulJob& job, const LtPart& part, const LtTarget& target, LtPlan& plan) {
+  const cudaDataType_t out = part.floats ? CUDA_R_32F : CUDA_R_16BF;
+  cublasLtMatmulDescCreate(&plan.product, CUBLAS_COMPUTE_32F, CUDA_R_32F);
+  set(plan.product, CUBLASLT_MATMUL_DESC_TRANSA, CUBLAS_OP_T);
+  set(plan.product, CUBLASLT_MATMUL_DESC_EPILOGUE, part.epilogue);
+  if (part.bias != nullptr) set(plan.product, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, out);
+  const auto k = static_cast<uint64_t>(job.k);
+  const auto n = static_cast<uint64_t>(job.n);
+  const auto rows = static_cast<uint64_t>(job.rows);
+  cublasLtMatrixLayoutCreate(&plan.w, CUDA_R_16BF, k, n, job.k);
+  cublasLtMatrixLayoutCreate(&plan.x, CUDA_R_16BF, k, rows, job.x_stride);
+  cublasLtMatrixLayoutCreate(&plan.y, out, n, rows, target.stride);
+}
+
+void ask_for_ways(cublasLtHandle_t handle, const MatmulJob& job, const LtPart& part,
+                  const LtTarget& target, LtPlan& plan) {
+  cublasLtMatmulPreference_t wish = nullptr;
+  cublasLtMatmulPreferenceCreate(&wish);
+  const auto want = [&](cublasLtMatmulPreferenceAttributes_t what, auto value) {
+    cublasLtMatmulPreferenceSetAttribute(wish, what, &value, sizeof value);
+  };
+  want(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspaceBytes);
+  want(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(job.w));
+  want(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(job.x));
+  want(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(target.data));
+  want(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(target.data));
+  if (part.bias != nullptr) set(plan.product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, part.bias);
+  if (cublasLtMatmulAlgoGetHeuristic(handle, plan.product, plan.w, plan.x, plan.y, plan.y, wish,
+                                     kMaxTried, plan.ways, &plan.count) != CUBLAS_STATUS_SUCCESS)
+    plan.count = 0;
+  cublasLtMatmulPreferenceDestroy(wish);
+}
+
+void finish(cudaStream_t stream, MatmulJob job, const LtPart& part, const LtTarget& target) {
+  constexpr int kThreads = 128;
+  if (!part.left_bias) job.bias = nullptr;  // it is in
+  launch(finish_product,
+         {.grid = {static_cast<unsigned>(ceil_div(job.n, 4 * kThreads)),
+                   static_cast<unsigned>(job.rows)},
+          .block = kThreads,
+          .stream = stream,
+          .overlaps = true},
+         job, static_cast<const bf16*>(target.data), target.stride);
+}
+
+}  // namespace
+
+struct LtMatmuls::State {
+  ~State() {
+    plans.clear();
+    if (handle != nullptr) cublasLtDestroy(handle);
+  }
+
+  LtTarget target_of(const MatmulJob& job, const LtPart& part) {
+    if (part.to_work) return {work.data(), job.n};
+    return {job.y, job.y_stride};
+  }
+  bool fits(const MatmulJob& job, const LtPart& part) const {
+    return !part.to_work ||
+           static_cast<size_t>(job.rows) * static_cast<size_t>(job.n) <= work.size();
+  }
+  LtPlan& plan_for(const MatmulJob& job, const LtPart& part, const LtTarget& target) {
+    LtPlan& plan = plans[key_of(job, part, target)];
+    if (plan.product == nullptr) {
+      describe(job, part, target, plan);
+      ask_for_ways(handle, job, part, target, plan);
+    }
+    return plan;
+  }
+  cublasStatus_t multiply(cudaStream_t stream, const MatmulJob& job, const LtPart& part,
+                          const LtTarget& target, const LtPlan& plan,
+                          const cublasLtMatmulHeuristicResult_t& way) {
+    if (part.bias != nullptr) set(plan.product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, part.bias);
+    const float alpha = 1;
+    const float beta = part.adds ? 1 : 0;
+    return cublasLtMatmul(handle, plan.product, &alpha, job.w, plan.w, job.x, plan.x, &beta,
+                          target.data, plan.y, target.data, plan.y, &way.algo, workspace.data(),
+                          workspace.bytes(), stream);
+  }
+  // Milliseconds of a run, infinite where it cannot.
+  float time(cudaStream_t stream, const MatmulJob& job, const LtPart& part, const LtTarget& target,
+             const LtPlan& plan, const cublasLtMatmulHeuristicResult_t& way) {
+    float milliseconds = std::numeric_limits<float>::infinity();
+    if (multiply(stream, job, part, target, plan, way) != CUBLAS_STATUS_SUCCESS)
+      return milliseconds;
+    cudaEventRecord(begin, stream);
+    for (int i = 0; i < kTimedRuns; ++i) multiply(stream, job, part, target, plan, way);
+    cudaEventRecord(end, stream);
+    if (cudaEventSynchronize(end) == cudaSuccess) cudaEventElapsedTime(&milliseconds, begin, end);
+    return milliseconds;
+  }
+
+  cublasLtHandle_t handle = nullptr;
+  DeviceMemory<char> workspace;
+  DeviceMemory<bf16> work;
+  cudaEvent_t begin = nullptr;  // while tune() runs
+  cudaEvent_t end = nullptr;
+  std::map<PlanKey, LtPlan> plans;
+};
+
+LtMatmuls::LtMatmuls() : state_(std::make_unique<State>()) {}
+LtMatmuls::~LtMatmuls() = default;
+
+Status LtMatmuls::open(int64_t work_values) {
+  if (const cublasStatus_t status = cublasLtCreate(&state_->handle);
+      status != CUBLAS_STATUS_SUCCESS)
+    return failed(std::string("cuBLASLt: ") + cublasLtGetStatusString(status));
+  if (Status done = state_->workspace.allocate(kWorkspaceBytes); !done) return done;
+  return state_->work.allocate(static_cast<size_t>(work_values));
+}
+
+Status LtMatmuls::tune(cudaStream_t stream, const MatmulJob& job) {
+  const LtPart part = part_of(job);
+  if (!state_->fits(job, part)) return Done{};
+  const LtTarget target = state_->target_of(job, part);
+  LtPlan& plan = state_->plan_for(job, part, target);
+  if (plan.count < 2) return Done{};
+  cudaEventCreateWithFlags(&state_->begin, cudaEventDefault);
+  cudaEventCreateWithFlags(&state_->end, cudaEventDefault);
+  int best = 0;
+  float least = std::numeric_limits<float>::infinity();
+  for (int i = 0; i < plan.count; ++i) {
+    const float took = state_->time(stream, job, part, target, plan, plan.ways[i]);
+    if (took < least) {
+      least = took;
+      best = i;
+    }
+  }
+  cudaEventDestroy(state_->begin);
+  cudaEventDestroy(state_->end);
+  std::swap(plan.ways[0], plan.ways[best]);
+  plan.count = 1;
+  const cudaError_t error = cudaGetLastError();
+  return error == cudaSuccess ? Status(Done{}) : Status(cuda_error("tuning a product", error));
+}
+
+bool LtMatmuls::run(cudaStream_t stream, const MatmulJob& job) {
+  const LtPart part = part_of(job);
+  if (!state_->fits(job, part)) return false;
+  const LtTarget target = state_->target_of(job, part);
+  const LtPlan& plan = state_->plan_for(job, part, target);
+  if (plan.count == 0 ||
+      state_->multiply(stream, job, part, target, plan, plan.ways[0]) != CUBLAS_STATUS_SUCCESS)
+    return false;
+  if (part.left) finish(stream, job, part, target);
+  return true;
+}
+
+}  // namespace fovea
+
+#endif

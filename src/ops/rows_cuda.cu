@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/rows_cuda.h"
+
+#include "base/check.h"
+#include "device/cuda/kernel.h"
+
+namespace fovea {
+namespace {
+
+constexpr int kRowThreads = 128;
+constexpr int kRowWarps = kRowThreads / 32;
+
+// Over the block; `parts` is free when the call before it with the same has ended.
+__device__ float block_sum(float value, float (&parts)[kRowWarps]) {
+  value = warp_sum(value);
+  if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = value;
+  __syncthreads();
+  float sum = 0;
+#pragma unroll
+  for (int i = 0; i < kRowWarps; ++i) sum += parts[i];
+  return sum;
+}
+
+__device__ float4 zero() { return make_float4(0, 0, 0, 0); }
+__device__ float squares_of(float4 x) { return x.x * x.x + x.y * x.y + x.z * x.z + x.w * x.w; }
+
+// A block owns a row and keeps it in registers, kKept times four values a thread: it is read once.
+// Sums are f32; the variance is that of the differences from the mean.
+template <int kKept, bool kCentred>
+__global__ void __launch_bounds__(kRowThreads) norm_row(NormJob job) {
+  __shared__ float mean_parts[kRowWarps];
+  __shared__ float square_parts[kRowWarps];
+  const int thread = static_cast<int>(threadIdx.x);
+  const int quads = job.cols / 4;
+  let_next_start();
+  wait_for_previous();
+  const auto* x = reinterpret_cast<const float4*>(job.x + blockIdx.x * job.x_stride);
+  float4 kept[kKept];
+  float sum = 0;
+#pragma unroll
+  for (int i = 0; i < kKept; ++i) {
+    const int at = i * kRowThreads + thread;
+    kept[i] = at < quads ? __ldcg(x + at) : zero();
+    sum += kept[i].x + kept[i].y + kept[i].z + kept[i].w;
+  }
+  if constexpr (kCentred) {
+    const float mean = block_sum(sum, mean_parts) / static_cast<float>(job.cols);
+#pragma unroll
+    for (float4& four : kept)
+      four = make_float4(four.x - mean, four.y - mean, four.z - mean, four.w - mean);
+  }
+  float squares = 0;
+#pragma unroll
+  for (int i = 0; i < kKept; ++i)
+    if (i * kRowThreads + thread < quads) squares += squares_of(kept[i]);
+  squares = block_sum(squares, square_parts);
+  const float factor = rsqrtf(squares / static_cast<float>(job.cols) + job.eps);
+  auto* y = reinterpret_cast<uint2*>(job.y + blockIdx.x * job.y_stride);
+#pragma unroll
+  for (int i = 0; i < kKept; ++i) {
+    const int at = i * kRowThreads + thread;
+    if (at >= quads) continue;
+    const float4 weight = __ldg(reinterpret_cast<const float4*>(job.weight) + at);
+    const float4 bias = kCentred ? __ldg(reinterpret_cast<const float4*>(job.bias) + at) : zero();
+    y[at] = make_uint2(
+        to_pair(kept[i].x * factor * weight.x + bias.x, kept[i].y * factor * weight.y + bias.y),
+        to_pair(kept[i].z * factor * weight.z + bias.z, kept[i].w * factor * weight.w + bias.w));
+  }
+}
+
+template <bool kCentred>
+void norm_rows(cudaStream_t stream, NormJob job) {
+  if (job.x_stride == 0) job.x_stride = job.cols;
+  if (job.y_stride == 0) job.y_stride = job.cols;
+  FOVEA_CHECK(job.cols % 4 == 0 && job.cols <= kMaxNormCols);
+  FOVEA_CHECK(job.x_stride % 4 == 0 && job.y_stride % 4 == 0);
+  if (job.rows == 0) return;
+  const LaunchShape shape{.grid = static_cast<unsigned>(job.rows),
+                          .block = kRowThreads,
+                          .stream = stream,
+                          .overlaps = true};
+  constexpr int kQuad = 4 * kRowThreads;
+  if (job.cols <= 2 * kQuad) return launch(norm_row<2, kCentred>, shape, job);
+  if (job.cols <= 4 * kQuad) return launch(norm_row<4, kCentred>, shape, job);
+  if (job.cols <= 8 * kQuad) return launch(norm_row<8, kCentred>, shape, job);
+  launch(norm_row<16, kCentred>, shape, job);
+}
+
+__device__ float4 four_of(const bf16* from) {
+  const uint2 pairs = __ldcg(reinterpret_cast<const uint2*>(from));
+  return make_float4(first_of(pairs.x), second_of(pairs.x), first_of(pairs.y), second_of(pairs.y));
+}
+__device__ float4 four_of(const FeatureRows& features, int64_t at) {
+  if (features.floats != nullptr)
+    return __ldcg(reinterpret_cast<const float4*>(features.floats + at));
+  return four_of(features.shorts + at);
+}
+
+// A block owns a row, a thread four values of it and those kRowThreads times four further on.
+template <bool kAdd>
+__global__ void gather_row(RunRows run, const bf16* table, FeatureRows features) {
+  let_next_start();
+  wait_for_previous();
+  const int id = __ldcg(run.ids + blockIdx.x);
+  if (kAdd && id >= 0) return;
+  float* to = run.residual + int64_t{blockIdx.x} * run.cols;
+  for (int c = static_cast<int>(threadIdx.x) * 4; c < run.cols; c += 4 * kRowThreads) {
+    auto* here = reinterpret_cast<float4*>(to + c);
+    if (id >= 0) {
+      *here = four_of(table + int64_t{id} * run.cols + c);
+      continue;
+    }
+    float4 four = four_of(features, int64_t{~id} * run.cols + c);
+    if (kAdd) {
+      const float4 old = __ldcg(here);
+      four = make_float4(old.x + four.x, old.y + four.y, old.z + four.z, old.w + four.w);
+    }
+    *here = four;
+  }
+}
+
+// Eight values of a head: four of its first half and those they are turned with.
+struct HeadPart {
+  float4 first, second;
+};
+
+__device__ float4 times(float4 x, float factor, float4 weight) {
+  return make_float4(x.x * factor * weight.x, x.y * factor * weight.y, x.z * factor * weight.z,
+                     x.w * factor * weight.w);
+}
+
+// `group` lanes own the head and have its squares added up over them all.
+__device__ HeadPart normed(const TurnJob& job, const float* weight, HeadPart part, int i, int group,
+                           bool mine) {
+  float squares = mine ? squares_of(part.first) + squares_of(part.second) : 0.0f;
+  for (int lane = group / 2; lane > 0; lane /= 2)
+    squares += __shfl_xor_sync(kAllLanes, squares, lane);
+  if (weight == nullptr || !mine) return part;
+  const float factor = rsqrtf(squares / static_cast<float>(job.head_dim) + job.eps);
+  const auto* weights = reinterpret_cast<const float4*>(weight + i);
+  const auto* others = reinterpret_cast<const float4*>(weight + job.head_dim / 2 + i);
+  return {times(part.first, factor, __ldg(weights)), times(part.second, factor, __ldg(others))};
+}
+
+__device__ HeadPart turned(const TurnJob& job, HeadPart part, int64_t row, int i) {
+  const int64_t at = row * (job.head_dim / 2) + i;
+  const float4 cos = __ldcg(reinterpret_cast<const float4*>(job.cos + at));
+  const float4 sin = __ldcg(reinterpret_cast<const float4*>(job.sin + at));
+  const float4 a = part.first;
+  const float4 b = part.second;
+  return {make_float4(a.x * cos.x - b.x * sin.x, a.y * cos.y - b.y * sin.y,
+                      a.z * cos.z - b.z * sin.z, a.w * cos.w - b.w * sin.w),
+          make_float4(b.x * cos.x + a.x * sin.x, b.y * cos.y + a.y * sin.y,
+                      b.z * cos.z + a.z * sin.z, b.w * cos.w + a.w * sin.w)};
+}
+
+__device__ void write_four(bf16* to, float4 four) {
+  *reinterpret_cast<uint2*>(to) = make_uint2(to_pair(four.x, four.y), to_pair(four.z, four.w));
+}
+
+// Where head `head` of a row goes: the queries, or the row's place in the memory.
+__device__ bf16* target_of(const TurnJob& job, int64_t row, int head) {
+  if (head < job.heads) return job.q + row * job.q_stride + int64_t{head} * job.head_dim;
+  const RowPlace& place = job.places[row];
+  const bool is_key = head < job.heads + job.kv_heads;
+  const int of = head - job.heads - (is_key ? 0 : job.kv_heads);
+  return (is_key ? place.keys : place.values) +
+         (int64_t{of} * place.capacity + place.position) * job.head_dim;
+}
+
+// `group` lanes own one head of one row, each four pairs of values.
+__global__ void turn_heads(TurnJob job, int group) {
+  let_next_start();
+  wait_for_previous();
+  const int all_heads = job.heads + 2 * job.kv_heads;
+  const int64_t thread = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  const int64_t row = thread / group / all_heads;
+  const auto head = static_cast<int>(thread / group % all_heads);
+  const int i = static_cast<int>(thread % group) * 4;
+  const int half = job.head_dim / 2;
+  const bool mine = row < job.rows && i < half;
+  HeadPart part{zero(), zero()};
+  if (mine) {
+    const bf16* from = job.qkv + row * job.stride + int64_t{head} * job.head_dim + i;
+    part = {four_of(from), four_of(from + half)};
+  }
+  const bool is_value = head >= job.heads + job.kv_heads;
+  const float* weight = head < job.heads ? job.q_norm : is_value ? nullptr : job.k_norm;
+  part = normed(job, weight, part, i, group, mine);  // every lane: they add up together
+  if (!mine) return;
+  if (!is_value) part = turned(job, part, row, i);
+  bf16* to = target_of(job, row, head) + i;
+  write_four(to, part.first);
+  write_four(to + half, part.second);
+}
+
+void run_rows(cudaStream_t stream, const RunRows& run, const bf16* table,
+              const FeatureRows& features, bool add) {
+  FOVEA_CHECK(run.cols % 4 == 0);
+  if (run.rows == 0) return;
+  launch(add ? gather_row<true> : gather_row<false>,
+         {.grid = static_cast<unsigned>(run.rows),
+          .block = kRowThreads,
+          .stream = stream,
+          .overlaps = true},
+         run, table, features);
+}
+
+}  // namespace
+
+void layer_norm_cuda(cudaStream_t stream, const NormJob& job) { norm_rows<true>(stream, job); }
+void rms_norm_cuda(cudaStream_t stream, const NormJob& job) { norm_rows<false>(stream, job); }
+
+void embed_rows_cuda(cudaStream_t stream, const RunRows& run, const bf16* table,
+                     const FeatureRows& features) {
+  run_rows(stream, run, table, features, false);
+}
+void add_features_cuda(cudaStream_t stream, const RunRows& run, const FeatureRows& features) {
+  run_rows(stream, run, nullptr, features, true);
+}
+
+void turn_heads_cuda(cudaStream_t stream, const TurnJob& given) {
+  TurnJob job = given;
+  const int all_heads = job.heads + 2 * job.kv_heads;
+  if (job.stride == 0) job.stride = int64_t{all_heads} * job.head_dim;
+  if (job.q_stride == 0) job.q_stride = int64_t{job.heads} * job.head_dim;
+  FOVEA_CHECK(job.head_dim % 8 == 0 && job.head_dim <= 256);
+  FOVEA_CHECK(job.stride % 4 == 0 && job.q_stride % 4 == 0);
+  if (job.rows == 0) return;
+  int group = 1;
+  while (group * 8 < job.head_dim) group *= 2;
+  constexpr int kThreads = 256;
+  const int64_t threads = int64_t{job.rows} * all_heads * group;
+  launch(turn_heads,
+         {.grid = static_cast<unsigned>(ceil_div(threads, int64_t{kThreads})),
+          .block = kThreads,
+          .stream = stream,
+          .overlaps = true},
+         job, group);
+}
+
+}  // namespace fovea
