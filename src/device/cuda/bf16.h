@@ -2,7 +2,7 @@
 // bfloat16 on the device: the upper half of a float. Arithmetic is done in f32.
 #pragma once
 
-#include "device/cuda/kernel.h"
+#include "device/cuda/runtime.h"
 
 namespace fovea {
 
