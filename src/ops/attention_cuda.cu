@@ -57,6 +57,7 @@ AttentionCall attention_call(const AttentionShape& shape, const AttentionSequenc
           .head_dim = shape.head_dim,
           .scale = shape.scale * kLog2E,
           .causal = shape.causal,
+          .layer = shape.layer,
           .splits = 1,
           .parts = nullptr,
           .done = nullptr};

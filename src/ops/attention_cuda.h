@@ -32,6 +32,8 @@ struct AttentionShape {
   int head_dim = 0;  // a multiple of 4, at most 128
   float scale = 1;   // of q . k, above 0
   bool causal = false;
+  // Keys and values are those of this layer of [layers][kv_heads][capacity][head_dim].
+  int layer = 0;
 };
 
 // Memory for results that several blocks share, and what is known of the device. One workspace

@@ -24,6 +24,7 @@ struct AttentionCall {
   int head_dim;
   float scale;  // times log2(e): weights are powers of 2
   bool causal;
+  int layer;
   int splits;
   float* parts;    // [slots][splits][rows of a block][dims], then [slots][splits][rows][2]
   unsigned* done;  // [slots]

@@ -35,7 +35,7 @@ __device__ inline int keys_of_row(const AttentionCall& call, const AttentionSequ
 }
 __device__ inline int64_t offset_of_head(const AttentionCall& call,
                                          const AttentionSequence& sequence, int kv_head) {
-  return int64_t{kv_head} * sequence.capacity * call.head_dim;
+  return (int64_t{call.layer} * call.kv_heads + kv_head) * sequence.capacity * call.head_dim;
 }
 
 // The keys that one of the blocks that share `keys` keys reads.

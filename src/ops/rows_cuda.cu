@@ -165,7 +165,8 @@ __device__ bf16* target_of(const TurnJob& job, int64_t row, int head) {
   const bool is_key = head < job.heads + job.kv_heads;
   const int of = head - job.heads - (is_key ? 0 : job.kv_heads);
   return (is_key ? place.keys : place.values) +
-         (int64_t{of} * place.capacity + place.position) * job.head_dim;
+         ((int64_t{job.layer} * job.kv_heads + of) * place.capacity + place.position) *
+             job.head_dim;
 }
 
 // `group` lanes own one head of one row, each four pairs of values.

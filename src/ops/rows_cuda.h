@@ -74,6 +74,8 @@ struct TurnJob {
   bf16* q = nullptr;                 // [rows][heads * head_dim]; may be qkv
   int64_t q_stride = 0;              // 0: heads * head_dim
   const RowPlace* places = nullptr;  // [rows], in device memory
+  // Places are of this layer of [layers][kv_heads][capacity][head_dim].
+  int layer = 0;
 };
 void turn_heads_cuda(cudaStream_t stream, const TurnJob& job);
 
