@@ -28,7 +28,7 @@ if(NOT FOVEA_CUDA STREQUAL "OFF")
       CUDA_VISIBILITY_PRESET hidden)
     target_compile_options(fovea_cuda_parts PRIVATE --expt-relaxed-constexpr
       "SHELL:-Xcompiler -ffp-contract=off")
-    fovea_device_library(cuda $<TARGET_OBJECTS:fovea_cuda_parts>)
+    fovea_device_library(cuda $<TARGET_OBJECTS:fovea_cuda_parts> src/base/buffer.cc)
     set_target_properties(fovea_cuda PROPERTIES LINKER_LANGUAGE CUDA CUDA_RUNTIME_LIBRARY Static)
     target_link_libraries(fovea_cuda PRIVATE CUDA::cublasLt)
     target_link_options(fovea_cuda PRIVATE -static-libstdc++ -static-libgcc)
