@@ -148,8 +148,9 @@ TEST_F(PatchesCuda, EveryByteIsNormalisedAsOnTheHost) {
 }
 
 TEST_F(PatchesCuda, ManyImagesArePacked) {
-  std::vector<double> chances;
-  for (int i = 0; i < 70; ++i) chances.push_back(i % 7 == 3 ? 0.0 : 0.05 * (i % 20));
+  std::vector<double> chances(70);
+  for (size_t i = 0; i < chances.size(); ++i)
+    chances[i] = i % 7 == 3 ? 0.0 : 0.05 * static_cast<double>(i % 20);
   make({64, 64}, chances);
   check(1, {}, "70 images");
 }

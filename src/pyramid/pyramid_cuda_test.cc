@@ -137,10 +137,10 @@ TEST_F(PyramidCuda, AnUpdateEqualsARebuild) {
     build(PyramidLoads::kDirect);
     const Grid grid = tile_grid(size);
     for (const int count : {1, 2, 5}) {
-      std::vector<Tile> tiles;
-      for (int i = 0; i < count; ++i)
-        tiles.push_back({static_cast<int>(random() % static_cast<unsigned>(grid.rows)),
-                         static_cast<int>(random() % static_cast<unsigned>(grid.cols))});
+      std::vector<Tile> tiles(static_cast<size_t>(count));
+      for (Tile& tile : tiles)
+        tile = {static_cast<int>(random() % static_cast<unsigned>(grid.rows)),
+                static_cast<int>(random() % static_cast<unsigned>(grid.cols))};
       for (const Tile& tile : tiles)
         for (int y = 0; y < kTileHeightPx; ++y)
           for (int x = 3 * tile.col * kTileWidthPx;
