@@ -145,6 +145,14 @@ inline unsigned __brev(unsigned bits) {
   for (int i = 0; i < 32; ++i) turned |= (bits >> i & 1) << (31 - i);
   return turned;
 }
+// Four of the eight bytes of a and b, as the nibbles of `chosen` say.
+inline unsigned __byte_perm(unsigned a, unsigned b, unsigned chosen) {
+  const uint64_t both = uint64_t{b} << 32 | a;
+  unsigned taken = 0;
+  for (int i = 0; i < 4; ++i)
+    taken |= static_cast<unsigned>(both >> (chosen >> 4 * i & 7) * 8 & 0xFF) << 8 * i;
+  return taken;
+}
 template <class T>
 T __ldg(const T* from) {
   return *from;
