@@ -173,7 +173,7 @@ class MakerCuda : public PlansCuda, public testing::WithParamInterface<size_t> {
 constexpr size_t kSharedEverywhere = size_t{48} << 10;
 
 TEST_P(MakerCuda, MakesTheCpusPlansOfSmallCanvases) {
-  for (uint64_t seed = 0; seed < 40; ++seed) {
+  for (uint64_t seed = 0; seed < 12; ++seed) {
     Random random(seed);
     const Grid grid = random_grid(random, 24);
     const int ragged_px = random.one_in(4) ? random.range(1, kCellPx - 1) : 0;
@@ -186,16 +186,17 @@ TEST_P(MakerCuda, MakesTheCpusPlansOfSmallCanvases) {
 TEST_P(MakerCuda, MakesTheCpusPlansOfPhotographs) {
   expect_same(1, {32, 32}, {0, 1, 2, 1024}, kSharedEverywhere);
   expect_same(2, {2048, 64}, {3, 17, 68, 300}, kSharedEverywhere);
-  for (uint64_t seed = 3; seed < 9; ++seed)
-    expect_same(seed, {1024, 1024}, {0, 1, 68, 96, 256, 1024, INT32_MAX}, kSharedEverywhere);
-  expect_same(9, {1504, 992}, {5, 68, 400, 1000}, kSharedEverywhere);
+  expect_same(3, {1024, 1024}, {0, 1, 68, 96, 400, 1024}, kSharedEverywhere);
+  for (uint64_t seed = 4; seed < 8; ++seed)
+    expect_same(seed, {1024, 1024}, {68, 200}, kSharedEverywhere);
+  expect_same(8, {1504, 992}, {0, 68, INT32_MAX}, kSharedEverywhere);
 }
 
 // Where shared memory is too small for them, the arrays lie in the workspace.
 TEST_P(MakerCuda, MakesTheCpusPlansOfLargeCanvases) {
-  expect_same(10, {4096, 3072}, {68, 1024, 3000}, kSharedEverywhere);
-  expect_same(11, {1024, 1024}, {68, 500}, size_t{20} << 10);
-  expect_same(12, {2048, 1536}, {96, 777}, size_t{200} << 10);
+  expect_same(10, {4096, 3072}, {300}, kSharedEverywhere);
+  expect_same(11, {1024, 1024}, {68, 300}, size_t{20} << 10);
+  expect_same(12, {2048, 1536}, {96}, size_t{200} << 10);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, MakerCuda, testing::Range<size_t>(0, std::size(kMakerNames)),
@@ -213,9 +214,9 @@ TEST(MakerKind, HasTheOrderOfTheTable) {
 }
 
 TEST_F(PlansCuda, GlancesAndLooksAreThoseOfTheCpu) {
-  for (uint64_t seed = 0; seed < 12; ++seed) {
+  for (uint64_t seed = 0; seed < 8; ++seed) {
     Random random(seed);
-    const Size canvas = seed < 8 ? canvas_of(random_grid(random, 32)) : Size{1024, 1024};
+    const Size canvas = seed < 6 ? canvas_of(random_grid(random, 32)) : Size{1024, 1024};
     Batch batch;
     fill(random, canvas, batch);
     const GazeParams params = random_params(random);

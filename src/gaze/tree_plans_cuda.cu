@@ -122,29 +122,50 @@ struct ThresholdCuts {
   int above[3];  // the least score above each threshold
 };
 
-// below[s]: how many scores are less than s, for s up to kScores.
-__device__ void rank_scores(BlockTeam& team, const uint16_t* score, int count, int* below) {
-  for (int i = BlockTeam::thread(); i < kScores; i += BlockTeam::threads()) below[i] = 0;
-  __syncthreads();
-  for (int i = BlockTeam::thread(); i < count; i += BlockTeam::threads())
-    atomicAdd(&below[score[i]], 1);
-  __syncthreads();
-  const int run = kScores / BlockTeam::threads();
-  int* mine = below + BlockTeam::thread() * run;
-  int sum = 0;
-#pragma unroll 8
-  for (int i = 0; i < run; ++i) sum += mine[i];
-  int total = 0;
-  int before = team.sum_before(sum, total);
-#pragma unroll 8
-  for (int i = 0; i < run; ++i) {
-    const int here = mine[i];
-    mine[i] = before;
-    before += here;
+// How many scores lie below one, without sorting them: they are counted by their upper 12 bits in
+// shared memory, and one by one in the workspace, where only the sixteens that occur are cleared.
+struct ScoreRanks {
+  int* before;  // [kBins]: how many have lower upper bits
+  int* equal;   // [kScores]
+  int cells;
+
+  __device__ void count(BlockTeam& team, const uint16_t* score) const {
+    constexpr uint4 kZero = {0, 0, 0, 0};
+    for (int i = BlockTeam::thread(); i < kBins; i += BlockTeam::threads()) before[i] = 0;
+    for (int i = BlockTeam::thread(); i < cells; i += BlockTeam::threads()) {
+      auto* sixteen = reinterpret_cast<uint4*>(equal + (score[i] & ~15));
+      for (int part = 0; part < 4; ++part) sixteen[part] = kZero;
+    }
+    __syncthreads();
+    for (int i = BlockTeam::thread(); i < cells; i += BlockTeam::threads()) {
+      atomicAdd(&before[score[i] >> 4], 1);
+      atomicAdd(&equal[score[i]], 1);
+    }
+    __syncthreads();
+    const int run = kBins / BlockTeam::threads();
+    int* mine = before + BlockTeam::thread() * run;
+    int sum = 0;
+    for (int i = 0; i < run; ++i) sum += mine[i];
+    int total = 0;
+    sum = team.sum_before(sum, total);
+    for (int i = 0; i < run; ++i) {
+      const int here = mine[i];
+      mine[i] = sum;
+      sum += here;
+    }
+    __syncthreads();
   }
-  if (BlockTeam::thread() == 0) below[kScores] = count;
-  __syncthreads();
-}
+  // For scores up to kScores.
+  __device__ int below(int score) const {
+    if (score >= kScores) return cells;
+    const int bin = score >> 4;
+    int rank = before[bin];
+    const int next = bin + 1 < kBins ? before[bin + 1] : cells;
+    if (next == rank) return rank;
+    for (int i = score & ~15; i < score; ++i) rank += equal[i];
+    return rank;
+  }
+};
 
 // The highest score under every inner cell, in `top`.
 __device__ void find_highest(const CellView& view, const SplitMemory& memory,
@@ -165,24 +186,25 @@ __device__ void find_highest(const CellView& view, const SplitMemory& memory,
 
 __global__ void __launch_bounds__(1024)
     split_thresholds(const __grid_constant__ CellView view, DeviceMaps maps, ThresholdCuts cuts,
-                     int* ranks, SplitPlace place, int budget_tokens, DevicePlans out) {
+                     int* equal, SplitPlace place, int budget_tokens, DevicePlans out) {
   __shared__ BlockParts parts;
   BlockTeam team(parts);
   const auto image = static_cast<size_t>(blockIdx.x);
   const SplitMemory memory = place.memory(view, static_cast<int>(blockIdx.x));
   const int64_t cells = view.cells(0);
   const uint16_t* score = maps.score + image * cells;
-  int* below = ranks + image * (kScores + 4);
+  const ScoreRanks ranks{memory.tokens_of_bin, equal + image * kScores, view.cells(0)};
   link_cells(view, memory);
-  rank_scores(team, score, view.cells(0), below);
+  ranks.count(team, score);
   find_highest(view, memory, score);
   // Above their limit by -cells at the least; as whole numbers from 0 on.
   for (int level = 1; level <= view.top; ++level) {
     const int64_t limit =
-        level <= 3 ? int64_t{below[cuts.above[level - 1]]} : -(3 * cells * (level - 3) / 10);
+        level <= 3 ? int64_t{ranks.below(cuts.above[level - 1])} : -(3 * cells * (level - 3) / 10);
     for (int i = BlockTeam::thread(); i < view.cells(level); i += BlockTeam::threads()) {
       const int index = view.first[level] + i;
-      memory.rest[index] = static_cast<uint64_t>(below[memory.top[index]] - limit + cells);
+      memory.rest[index] =
+          static_cast<uint64_t>(ranks.below(static_cast<int>(memory.top[index])) - limit + cells);
       memory.top[index] = 0;
     }
   }
@@ -262,10 +284,10 @@ void thresholds_plans(const PlanJob& job, PlanSpace& space) {
   ThresholdCuts cuts{};
   for (size_t i = 0; i < scene.params.thresholds.size(); ++i)
     cuts.above[i] = static_cast<int>(std::floor(scene.params.thresholds[i] * UINT16_MAX)) + 1;
-  int* ranks = space.take<int>(static_cast<size_t>(scene.images) * (kScores + 4));
-  const TreeLaunch tree = tree_launch(job, view, 1024, space);
+  int* equal = space.take<int>(static_cast<size_t>(scene.images) * kScores);
+  const TreeLaunch tree = tree_launch(job, view, threads_for(view.count), space);
   if (space.works())
-    launch(split_thresholds, tree.shape, view, scene.relevance, cuts, ranks, tree.place,
+    launch(split_thresholds, tree.shape, view, scene.relevance, cuts, equal, tree.place,
            scene.budget_tokens, job.out);
 }
 
