@@ -78,7 +78,7 @@ __device__ int find_in_image(BlockTeam& team, const uint16_t* score, Grid grid, 
   return most;
 }
 
-__global__ void __launch_bounds__(1024)
+__global__ void __launch_bounds__(1024, 1)
     find_in_images(DeviceMaps maps, Size canvas, GivenFixations given, int most, PeakPlace place,
                    DeviceFixations out) {
   __shared__ BlockParts parts;

@@ -86,7 +86,7 @@ __device__ void close_seen(const DevicePlans& seen, Grid grid, uint64_t* key) {
     if (cells[i].level == 0) key[cells[i].row * grid.cols + cells[i].col] = 0;
 }
 
-__global__ void __launch_bounds__(1024)
+__global__ void __launch_bounds__(1024, 1)
     take_look(const __grid_constant__ CellView view, DeviceMaps maps, LookPlace place,
               double neighbour_bonus, double crowding, int glance, int64_t tokens, DevicePlans seen,
               DevicePlans out) {
@@ -138,7 +138,7 @@ __device__ int score_reached(BlockTeam& team, const uint16_t* score, int cells, 
   return reached;
 }
 
-__global__ void __launch_bounds__(1024)
+__global__ void __launch_bounds__(1024, 1)
     take_best(const __grid_constant__ CellView view, DeviceMaps maps, int tokens, DevicePlans out) {
   __shared__ BlockParts parts;
   __shared__ int equals_end;  // cells that reach the score alone are taken up to here

@@ -8,12 +8,15 @@
 
 namespace fovea {
 
+// What the variables of the kernels themselves take of shared memory, at most.
+inline constexpr size_t kSharedOfKernels = size_t{2} << 10;
+
 class PlanSpace {
  public:
-  PlanSpace() = default;  // measures
+  // Measures.
+  explicit PlanSpace(size_t shared_limit_bytes) : shared_limit_(shared_limit_bytes) {}
   explicit PlanSpace(const PlanWorkspace& workspace)
       : data_(workspace.data), shared_limit_(workspace.shared_limit_bytes), works_(true) {}
-  explicit PlanSpace(size_t shared_limit_bytes) : shared_limit_(shared_limit_bytes) {}
 
   template <class T>
   T* take(size_t count) {
@@ -25,11 +28,7 @@ class PlanSpace {
   unsigned char* take_unless_shared(size_t blocks, size_t bytes, size_t also) {
     return shared_fits(bytes + also) ? nullptr : take<unsigned char>(blocks * bytes);
   }
-  bool shared_fits(size_t bytes) const {
-    // Some is taken by the variables of the kernels themselves.
-    constexpr size_t kOfKernels = size_t{2} << 10;
-    return bytes + kOfKernels <= shared_limit_;
-  }
+  bool shared_fits(size_t bytes) const { return bytes + kSharedOfKernels <= shared_limit_; }
 
   size_t used() const { return used_; }
   bool works() const { return works_; }
@@ -44,9 +43,8 @@ class PlanSpace {
 // What launch() is told, so that it asks for more than 48 KiB where kernel and caller together need
 // more.
 inline size_t shared_request(size_t bytes) {
-  constexpr size_t kOfKernels = size_t{2} << 10;
   constexpr size_t kAlways = size_t{48} << 10;
-  return bytes + kOfKernels > kAlways && bytes <= kAlways ? kAlways + 16 : bytes;
+  return bytes + kSharedOfKernels > kAlways && bytes <= kAlways ? kAlways + 16 : bytes;
 }
 
 // Barriers are cheaper for few threads, large canvases need many.

@@ -50,6 +50,16 @@ void make(MakerKind maker, const PlanJob& job, PlanSpace& space) {
   }
 }
 
+// Works in the workspace, after it was asked whether that is large enough.
+template <class Work>
+void work_in(const PlanWorkspace& workspace, const Work& work) {
+  PlanSpace measured(workspace.shared_limit_bytes);
+  work(measured);
+  FOVEA_CHECK(measured.used() <= workspace.bytes);
+  PlanSpace space(workspace);
+  work(space);
+}
+
 }  // namespace
 
 void uniform_plans(const PlanJob& job, int level, PlanSpace& space) {
@@ -98,34 +108,31 @@ size_t plan_workspace_bytes(const DeviceScene& scene, size_t shared_limit_bytes)
 
 void make_plans_cuda(cudaStream_t stream, MakerKind maker, const DeviceScene& scene,
                      const PlanWorkspace& workspace, const DevicePlans& out) {
-  PlanSpace space(workspace);
-  FOVEA_CHECK(workspace.bytes >= plan_workspace_bytes(scene, workspace.shared_limit_bytes));
+  const PlanJob job = job_of(stream, scene, out);
   FOVEA_CHECK(out.room >= plan_room(scene.canvas, scene.budget_tokens));
-  make(maker, job_of(stream, scene, out), space);
+  work_in(workspace, [&](PlanSpace& space) { make(maker, job, space); });
 }
 
 void make_glances_cuda(cudaStream_t stream, const DeviceScene& scene, const DevicePlans& out) {
-  PlanSpace space{PlanWorkspace()};
-  uniform_plans(job_of(stream, scene, out), glance_level_of(scene.canvas, scene.budget_tokens),
-                space);
+  const PlanJob job = job_of(stream, scene, out);
+  const int level = glance_level_of(scene.canvas, scene.budget_tokens);
+  work_in({}, [&](PlanSpace& space) { uniform_plans(job, level, space); });
 }
 
 void make_looks_cuda(cudaStream_t stream, const DeviceScene& scene, int tokens,
                      const DevicePlans* seen, const PlanWorkspace& workspace,
                      const DevicePlans& out) {
-  PlanSpace space(workspace);
+  const PlanJob job = job_of(stream, scene, out);
   FOVEA_CHECK(out.room >= std::min<int64_t>(tokens, grid_at(scene.canvas, 0).cells()));
-  look_plans(job_of(stream, scene, out), -1, tokens, seen == nullptr ? DevicePlans() : *seen,
-             space);
-  FOVEA_CHECK(space.used() <= workspace.bytes);
+  work_in(workspace, [&](PlanSpace& space) {
+    look_plans(job, -1, tokens, seen == nullptr ? DevicePlans() : *seen, space);
+  });
 }
 
 void find_fixations_cuda(cudaStream_t stream, const DeviceScene& scene,
                          const PlanWorkspace& workspace, const DeviceFixations& out) {
-  PlanSpace space(workspace);
   FOVEA_CHECK(out.room >= most_fixations(scene));
-  find_peaks({stream, &scene, {}}, out, space);
-  FOVEA_CHECK(space.used() <= workspace.bytes);
+  work_in(workspace, [&](PlanSpace& space) { find_peaks({stream, &scene, {}}, out, space); });
 }
 
 }  // namespace fovea

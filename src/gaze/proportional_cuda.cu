@@ -144,7 +144,7 @@ __device__ void read_best(BlockTeam& team, const CellView& view, const SplitMemo
   __syncthreads();
 }
 
-__global__ void __launch_bounds__(1024)
+__global__ void __launch_bounds__(1024, 1)
     split_regions(const __grid_constant__ CellView whole, DeviceMaps maps,
                   const __grid_constant__ DeviceDetail detail,
                   const __grid_constant__ RegionShares shares, SplitPlace place, DevicePlans out) {

@@ -56,24 +56,18 @@ struct SplitPlace {
   }
 };
 
-struct ChildIndices {
-  int at[4];
-  int count = 0;
-};
-
-__device__ inline ChildIndices children_of(const SplitMemory& memory, int index) {
-  ChildIndices children;
+template <class Visit>
+__device__ void for_children(const SplitMemory& memory, int index, const Visit& visit) {
   const uint32_t right = memory.right[index];
-  if (right == 0) return children;
+  if (right == 0) return;
   const bool two = (right & kHasRight) != 0;
   const auto first = static_cast<int>(right & ~kHasRight);
-  children.at[children.count++] = first;
-  if (two) children.at[children.count++] = first + 1;
   const auto below = static_cast<int>(memory.below[index]);
-  if (below == 0) return children;
-  children.at[children.count++] = below;
-  if (two) children.at[children.count++] = below + 1;
-  return children;
+  visit(first);
+  if (two) visit(first + 1);
+  if (below == 0) return;
+  visit(below);
+  if (two) visit(below + 1);
 }
 
 // How many tokens a plan grows by when the cell is split.
@@ -135,9 +129,7 @@ __device__ void fill_bins(const CellView& view, const SplitMemory& memory, const
       const uint16_t bin = memory.bin[i];
       atomicAdd(&memory.tokens_of_bin[bin], added_by(memory, i));
       if (level == 1) continue;
-      const ChildIndices children = children_of(memory, i);
-      for (int c = 0; c < children.count; ++c)
-        memory.bin[children.at[c]] = min(memory.bin[children.at[c]], bin);
+      for_children(memory, i, [&](int child) { memory.bin[child] = min(memory.bin[child], bin); });
     }
     __syncthreads();
   }
@@ -172,12 +164,10 @@ __device__ inline void split_down_to(const CellView& view, const SplitMemory& me
   __syncthreads();
   for (int i = BlockTeam::thread(); i < view.inner; i += BlockTeam::threads()) {
     if (memory.right[i] == 0 || memory.bin[i] < bin) continue;
-    const ChildIndices children = children_of(memory, i);
-    for (int c = 0; c < children.count; ++c) {
-      const int child = children.at[c];
+    for_children(memory, i, [&](int child) {
       const bool split = child < view.inner && memory.bin[child] >= bin;
       memory.state[child] = split ? kSplit : kLeaf;
-    }
+    });
   }
   __syncthreads();
 }
@@ -203,13 +193,11 @@ struct OwnLeaves {
         offer(i);
   }
   __device__ void split(int index) {
-    const ChildIndices children = children_of(memory, index);
-    for (int c = 0; c < children.count; ++c) {
-      const int child = children.at[c];
-      if (!owns(child)) continue;
+    for_children(memory, index, [&](int child) {
+      if (!owns(child)) return;
       memory.state[child] = kLeaf;
       if (child < view.inner) offer(child);
-    }
+    });
     if (owns(index)) memory.state[index] = kSplit;
   }
 };

@@ -28,20 +28,18 @@ __device__ void sum_squares(const CellView& view, const SplitMemory& memory,
   for (int level = 1; level <= view.top; ++level) {
     const int end = view.first[level] + view.cells(level);
     for (int i = view.first[level] + BlockTeam::thread(); i < end; i += BlockTeam::threads()) {
-      const ChildIndices children = children_of(memory, i);
       uint64_t sum = 0;
-      for (int c = 0; c < children.count; ++c) {
-        const uint64_t of_child =
-            level == 1 ? score[children.at[c] - view.inner] : memory.rest[children.at[c]];
+      for_children(memory, i, [&](int child) {
+        const uint64_t of_child = level == 1 ? score[child - view.inner] : memory.rest[child];
         sum += level == 1 ? of_child * of_child : of_child;
-      }
+      });
       memory.rest[i] = sum;
     }
     __syncthreads();
   }
 }
 
-__global__ void __launch_bounds__(1024)
+__global__ void __launch_bounds__(1024, 1)
     split_quadtree(const __grid_constant__ CellView view, DeviceMaps maps,
                    const __grid_constant__ DeviceDetail detail, SplitPlace place, int budget_tokens,
                    DevicePlans out) {
@@ -88,7 +86,7 @@ __device__ int bin_of_size(uint32_t /*top*/, uint64_t bits) {
   return static_cast<int>(min(max(bin, int64_t{0}), int64_t{kBins - 1}));
 }
 
-__global__ void __launch_bounds__(1024)
+__global__ void __launch_bounds__(1024, 1)
     split_cortex(const __grid_constant__ CellView view, DeviceFixations fixations, double e0_px,
                  SplitPlace place, int budget_tokens, DevicePlans out) {
   __shared__ BlockParts parts;
@@ -173,20 +171,21 @@ __device__ void find_highest(const CellView& view, const SplitMemory& memory,
   for (int level = 1; level <= view.top; ++level) {
     const int end = view.first[level] + view.cells(level);
     for (int i = view.first[level] + BlockTeam::thread(); i < end; i += BlockTeam::threads()) {
-      const ChildIndices children = children_of(memory, i);
       uint32_t highest = 0;
-      for (int c = 0; c < children.count; ++c)
-        highest = max(highest, level == 1 ? uint32_t{score[children.at[c] - view.inner]}
-                                          : memory.top[children.at[c]]);
+      for_children(memory, i, [&](int child) {
+        highest =
+            max(highest, level == 1 ? uint32_t{score[child - view.inner]} : memory.top[child]);
+      });
       memory.top[i] = highest;
     }
     __syncthreads();
   }
 }
 
-__global__ void __launch_bounds__(1024)
-    split_thresholds(const __grid_constant__ CellView view, DeviceMaps maps, ThresholdCuts cuts,
-                     int* equal, SplitPlace place, int budget_tokens, DevicePlans out) {
+__global__ void __launch_bounds__(1024, 1)
+    split_thresholds(const __grid_constant__ CellView view, DeviceMaps maps,
+                     const __grid_constant__ ThresholdCuts cuts, int* equal, SplitPlace place,
+                     int budget_tokens, DevicePlans out) {
   __shared__ BlockParts parts;
   BlockTeam team(parts);
   const auto image = static_cast<size_t>(blockIdx.x);
