@@ -122,15 +122,18 @@ struct FigureGroup {
 };
 
 // Closes one part of each line, as far as the pixels next to the window have come. Marks, for each
-// changed pixel, the group of the crossing lines. Says whether anything changed.
+// changed pixel, the group of the crossing lines. Says whether anything changed. kStep is the step
+// where it is known before: then addresses need no registers.
+template <int kStep>
 __device__ bool close_window(uint32_t* state, const FigureGroup& group, int window,
                              uint8_t* crossing, int crossing_log2) {
   const FigureLines& lines = *group.lines;
+  const int step = kStep > 0 ? kStep : lines.step;
   const int part = (window << lines.lanes_log2) + group.part;
   uint32_t* first = state + group.base + part * lines.part_step;
   unsigned pixel[kPartPx];
 #pragma unroll
-  for (int i = 0; i < kPartPx; ++i) pixel[i] = first[i * lines.step];
+  for (int i = 0; i < kPartPx; ++i) pixel[i] = first[i * step];
   unsigned last = 0;
   unsigned back = 0;
   unsigned least = 0x00FF00FF;
@@ -147,8 +150,8 @@ __device__ bool close_window(uint32_t* state, const FigureGroup& group, int wind
   unsigned before = 0;
   unsigned after = 0;
   if (window > 0)
-    before = reaches_of(
-        state[group.base + (first_part - 1) * lines.part_step + (kPartPx - 1) * lines.step]);
+    before =
+        reaches_of(state[group.base + (first_part - 1) * lines.part_step + (kPartPx - 1) * step]);
   if (window + 1 < lines.windows)
     after = reaches_of(state[group.base + (first_part + lanes) * lines.part_step]);
   unsigned forward = enter_part<true>(last, least, before, lines.lanes_log2);
@@ -165,7 +168,7 @@ __device__ bool close_window(uint32_t* state, const FigureGroup& group, int wind
     backward = __vminu2(values_of(pixel[i]), __vmaxu2(backward, reaches[i]));
     const unsigned now = with_reaches(pixel[i], backward);
     if (now == pixel[i] || !group.mine) continue;
-    first[i * lines.step] = now;
+    first[i * step] = now;
     changed |= 1U << i;
   }
   if (changed == 0) return false;
@@ -177,7 +180,7 @@ __device__ bool close_window(uint32_t* state, const FigureGroup& group, int wind
 }
 
 // Closes all rows, or all columns, that changed since. `line_base` gives a line's first word.
-template <class LineBase>
+template <int kStep, class LineBase>
 __device__ bool close_lines(uint32_t* state, const FigureLines& lines, uint8_t* groups,
                             uint8_t* crossing, int crossing_log2, const LineBase& line_base) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -195,7 +198,7 @@ __device__ bool close_lines(uint32_t* state, const FigureLines& lines, uint8_t* 
     // Lines of more than 512 pixels: there and back.
     for (int i = 0; i < 2 * lines.windows - 1; ++i) {
       const int window = i < lines.windows ? i : 2 * lines.windows - 2 - i;
-      changed |= close_window(state, group, window, crossing, crossing_log2);
+      changed |= close_window<kStep>(state, group, window, crossing, crossing_log2);
       __syncwarp();
     }
     if (lane == 0) groups[at] = 0;
@@ -203,6 +206,7 @@ __device__ bool close_lines(uint32_t* state, const FigureLines& lines, uint8_t* 
   return changed;
 }
 
+template <int kPitch>
 __device__ void reach_border(const FigureLayout& layout, uint32_t* state, FigureShared& shared) {
   const int rows_log2 = 5 - layout.rows.lanes_log2;
   const int cols_log2 = 5 - layout.cols.lanes_log2;
@@ -210,10 +214,10 @@ __device__ void reach_border(const FigureLayout& layout, uint32_t* state, Figure
   const auto col_base = [&](int x) { return word_at(layout, x, 0); };
   for (bool again = false;; again = true) {
     const bool in_rows =
-        close_lines(state, layout.rows, shared.rows, shared.cols, cols_log2, row_base);
+        close_lines<1>(state, layout.rows, shared.rows, shared.cols, cols_log2, row_base);
     if (__syncthreads_or(in_rows ? 1 : 0) == 0 && again) return;
     const bool in_cols =
-        close_lines(state, layout.cols, shared.cols, shared.rows, rows_log2, col_base);
+        close_lines<kPitch>(state, layout.cols, shared.cols, shared.rows, rows_log2, col_base);
     if (__syncthreads_or(in_cols ? 1 : 0) == 0) return;
   }
 }
@@ -277,7 +281,7 @@ __device__ void sum_weights(const int* steps, unsigned* sums, int lane) {
 }
 
 // grid: images, channels: the one with most passes first, that with fewest last
-template <bool kInShared>
+template <bool kInShared, int kPitch>
 __global__ __launch_bounds__(kBlock, 2) void measure(const __grid_constant__ FigureJob job) {
   __shared__ FigureShared shared;
   wait_for_previous();
@@ -292,7 +296,7 @@ __global__ __launch_bounds__(kBlock, 2) void measure(const __grid_constant__ Fig
   for (int i = thread; i < 512; i += kBlock) shared.steps[i / 256][i % 256] = 0;
   fill(job, image, channel, state);
   __syncthreads();
-  reach_border(layout, state, shared);
+  reach_border<kPitch>(layout, state, shared);
   for_each_pixel(layout, state, [&](unsigned pixel, int, int) { count_surrounded(pixel, shared); });
   __syncthreads();
   if (thread < 64) sum_weights(shared.steps[thread / 32], shared.sums[thread / 32], thread % 32);
@@ -345,7 +349,9 @@ FigureLayout lay_out_figure(Size size, size_t most_bytes) {
 
 void measure_figure_cuda(cudaStream_t stream, const FigureJob& job) {
   const size_t bytes = static_cast<size_t>(job.layout.words) * sizeof(uint32_t);
-  launch(job.state == nullptr ? measure<true> : measure<false>,
+  constexpr int kUsual = 136;  // of pictures 65 to 128 pixels wide
+  const auto in_shared = job.layout.pitch == kUsual ? measure<true, kUsual> : measure<true, 0>;
+  launch(job.state == nullptr ? in_shared : measure<false, 0>,
          {.grid = {static_cast<unsigned>(job.images), kFigureChannels},
           .block = kBlock,
           .shared_bytes = job.state == nullptr ? bytes : 0,

@@ -61,13 +61,11 @@ struct Run {
   unsigned word[kRunWords];
 };
 
-// `room` bytes of the row are left; what lies beyond stays 0.
-__device__ Run read_run(const uint8_t* from, int room) {
+__device__ Run read_run(const uint8_t* from) {
   Run run;
 #pragma unroll
   for (int i = 0; i < 3; ++i) {
-    uint4 four = make_uint4(0, 0, 0, 0);
-    if (16 * i < room) four = __ldg(reinterpret_cast<const uint4*>(from) + i);
+    const uint4 four = __ldg(reinterpret_cast<const uint4*>(from) + i);
     run.word[4 * i] = four.x;
     run.word[4 * i + 1] = four.y;
     run.word[4 * i + 2] = four.z;
@@ -77,12 +75,11 @@ __device__ Run read_run(const uint8_t* from, int room) {
 }
 
 // Eight parents, each twice: what 16 pixels would be if nothing were lost.
-__device__ Run read_parents(const uint8_t* from, int room) {
+__device__ Run read_parents(const uint8_t* from) {
   unsigned word[6];
 #pragma unroll
   for (int i = 0; i < 3; ++i) {
-    uint2 two = make_uint2(0, 0);
-    if (8 * i < room) two = __ldg(reinterpret_cast<const uint2*>(from) + i);
+    const uint2 two = __ldg(reinterpret_cast<const uint2*>(from) + i);
     word[2 * i] = two.x;
     word[2 * i + 1] = two.y;
   }
@@ -103,31 +100,82 @@ __device__ Run read_parents(const uint8_t* from, int room) {
   return run;
 }
 
-// Squared steps between pixels and their parents, over the pixels that exist.
-__device__ unsigned energy_of(const Run& pixels, const Run& parents, int count) {
-  unsigned sum = 0;
+// Where a lane reads: 16 pixels from (x, y) on, and those below.
+struct LanePlace {
+  int image;
+  int x, y;
+  unsigned counts;  // where its counts begin among the block's
+  bool whole;       // all 32 pixels exist, and stand for as much of the canvas as any
+};
+
+// Squared steps between pixels and their parents.
+__device__ unsigned add_energy(const Run& pixels, const Run& parents, unsigned sum) {
 #pragma unroll
   for (int i = 0; i < kRunWords; ++i) {
-    unsigned step = __vabsdiffu4(pixels.word[i], parents.word[i]);
-    const int bytes = 3 * count - 4 * i;
-    if (bytes < 4) step &= bytes <= 0 ? 0 : (1U << 8 * bytes) - 1;
+    const unsigned step = __vabsdiffu4(pixels.word[i], parents.word[i]);
     sum = __dp4a(step, step, sum);
   }
   return sum;
 }
 
-// A lane's counts: byte b of word w is bin 4 w + b; words lie 32 lanes apart.
-__device__ void count_run(const Run& pixels, int count, uint8_t* bins) {
+// Byte b of a lane's word w counts bin 16 b + w; words lie 32 lanes apart. `luma` is 256 times the
+// lightness.
+__device__ void count_luma(unsigned luma, unsigned counts, uint8_t* bins) {
+  static_assert(kInformationShift == 2 && kBinWords == 16);
+  ++bins[(luma >> 3 & 0x780) | (counts + (luma >> 14))];
+}
+
+__device__ void count_run(const Run& pixels, unsigned counts, uint8_t* bins) {
 #pragma unroll
-  for (int i = 0; i < kRunPx; i += 4) {
-    const unsigned* word = pixels.word + i / 4 * 3;
-    const FourLumas lumas = lumas_of(word[0], word[1], word[2]);
+  for (int i = 0; i < kRunWords; i += 3) {
+    const FourLumas lumas = lumas_of(pixels.word[i], pixels.word[i + 1], pixels.word[i + 2]);
 #pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      const unsigned bin = lumas.value[j] >> (8 + kInformationShift);
-      if (i + j < count) ++bins[(bin / 4) * (32 * 4) + bin % 4];
+    for (int j = 0; j < 4; ++j) count_luma(lumas.value[j], counts, bins);
+  }
+}
+
+// Counts and energy of a lane's 32 pixels.
+__device__ uint64_t read_whole(const Reading& reading, const LanePlace& place, uint8_t* bins) {
+  Run rows[2];
+#pragma unroll
+  for (int i = 0; i < 2; ++i)
+    rows[i] = read_run(reading.pixels.row(place.image, place.y + i) + 3 * place.x);
+  uint64_t energy = 0;
+  if (reading.lost != nullptr) {
+    const Run parents =
+        read_parents(reading.parents.row(place.image, place.y / 2) + 3 * (place.x / 2));
+    energy = add_energy(rows[1], parents, add_energy(rows[0], parents, 0));
+  }
+  if (reading.scores != nullptr)
+    for (const Run& row : rows) count_run(row, place.counts, bins);
+  return energy << 2 * reading.level;
+}
+
+__device__ uint64_t covered(int index, int level, int canvas_side_px) {
+  return static_cast<uint64_t>(
+      min(int64_t{1} << level, canvas_side_px - (int64_t{index} << level)));
+}
+
+// The same where the canvas ends, pixel by pixel.
+__device__ uint64_t read_edge(const Reading& reading, Size canvas, const LanePlace& place,
+                              uint8_t* bins) {
+  uint64_t sum = 0;
+  for (int y = place.y; y < min(place.y + 2, reading.height_px); ++y) {
+    for (int x = place.x; x < min(place.x + kRunPx, reading.width_px); ++x) {
+      const uint8_t* pixel = reading.pixels.row(place.image, y) + 3 * x;
+      if (reading.scores != nullptr) count_luma(luma_at(pixel) << 8, place.counts, bins);
+      if (reading.lost == nullptr) continue;
+      const uint8_t* parent = reading.parents.row(place.image, y / 2) + 3 * (x / 2);
+      unsigned energy = 0;
+      for (int c = 0; c < 3; ++c) {
+        const int step = pixel[c] - parent[c];
+        energy += static_cast<unsigned>(step * step);
+      }
+      sum += covered(x, reading.level, canvas.width_px) *
+             covered(y, reading.level, canvas.height_px) * energy;
     }
   }
+  return sum;
 }
 
 // The sum of n log2 n over the bins of a warp's cell, in every lane. A lane adds up half the lanes'
@@ -164,66 +212,12 @@ __device__ uint16_t score_of(unsigned pixels, unsigned sum, const uint32_t* plog
   return static_cast<uint16_t>((held * 65535 + most / 2) / most);
 }
 
-__device__ uint64_t covered(int index, int level, int canvas_side_px) {
-  return static_cast<uint64_t>(
-      min(int64_t{1} << level, canvas_side_px - (int64_t{index} << level)));
-}
-
-// Where a lane reads: 16 pixels from (x, y) on, and those below.
-struct LanePlace {
-  int image;
-  int x, y;
-  int count;  // of the 16, those that exist; none: 0
-  int rows;   // likewise of the two
-};
-
-// What the last pixel of a row counts less than a whole one, where the canvas cuts it.
-__device__ uint64_t missing_energy(const Reading& reading, const LanePlace& place, int y,
-                                   uint64_t missing_px) {
-  const int x = reading.width_px - 1;
-  const uint8_t* pixel = reading.pixels.row(place.image, y) + 3 * x;
-  const uint8_t* parent = reading.parents.row(place.image, y / 2) + 3 * (x / 2);
-  uint64_t sum = 0;
-  for (int c = 0; c < 3; ++c) {
-    const int step = pixel[c] - parent[c];
-    sum += static_cast<uint64_t>(step * step);
-  }
-  return sum * missing_px;
-}
-
-__device__ uint64_t lost_of(const Reading& reading, Size canvas, const LanePlace& place,
-                            const Run* rows) {
-  if (place.count == 0) return 0;
-  const int parents_room = 3 * ((reading.width_px + 1) / 2 - place.x / 2);
-  const Run parents =
-      read_parents(reading.parents.row(place.image, place.y / 2) + 3 * (place.x / 2), parents_room);
-  const uint64_t full_px = uint64_t{1} << reading.level;
-  const int last_x = reading.width_px - 1;
-  const uint64_t missing_px = full_px - covered(last_x, reading.level, canvas.width_px);
-  const bool cut = missing_px > 0 && place.x + place.count > last_x;
-  uint64_t sum = 0;
-#pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    if (i >= place.rows) continue;
-    uint64_t energy = energy_of(rows[i], parents, place.count) * full_px;
-    if (cut) energy -= missing_energy(reading, place, place.y + i, missing_px);
-    sum += energy * covered(place.y + i, reading.level, canvas.height_px);
-  }
-  return sum;
-}
-
-__device__ void measure_information(const Reading& reading, const LanePlace& place, const Run* rows,
-                                    const uint32_t* plogp, unsigned* counts) {
+// Lane 0 is at the cell's first pixel, and writes its score.
+__device__ void write_information(const Reading& reading, const LanePlace& place,
+                                  const unsigned* counts, const uint32_t* plogp) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
-#pragma unroll
-  for (int i = 0; i < kBinWords; ++i) counts[i * 32 + lane] = 0;
-  auto* bins = reinterpret_cast<uint8_t*>(counts + lane);
-#pragma unroll
-  for (int i = 0; i < 2; ++i)
-    if (i < place.rows) count_run(rows[i], place.count, bins);
-  __syncwarp();
   const unsigned sum = sum_bins(counts, plogp, lane);
-  if (lane != 0 || place.count == 0) return;
+  if (lane != 0 || place.x >= reading.width_px || place.y >= reading.height_px) return;
   const int wide = min(kCellPx, reading.width_px - place.x);
   const int high = min(kCellPx, reading.height_px - place.y);
   const int rows_of_cells = ceil_div(reading.height_px, kCellPx);
@@ -252,9 +246,23 @@ __device__ void add_up_levels(const DeviceDetail& detail, int image) {
   }
 }
 
+// The level of a block, and where in it a lane reads.
+__device__ LanePlace place_of(const Readings& readings, const Reading& reading, int wide_cell) {
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  LanePlace place{};
+  place.image = static_cast<int>(blockIdx.y);
+  place.x = wide_cell % reading.wide_cols * 2 * kCellPx + warp % 2 * kCellPx + lane % 2 * kRunPx;
+  place.y = wide_cell / reading.wide_cols * 2 * kCellPx + warp / 2 * kCellPx + lane / 2 * 2;
+  place.counts = static_cast<unsigned>(warp * kBinWords * 32 + lane) * 4;
+  place.whole = int64_t{place.x + kRunPx} << reading.level <= readings.canvas.width_px &&
+                int64_t{place.y + 2} << reading.level <= readings.canvas.height_px;
+  return place;
+}
+
 // grid: blocks of an image, images
 __global__ __launch_bounds__(kBlock) void read_levels(const __grid_constant__ Readings readings) {
-  __shared__ unsigned counts[kWarps][kBinWords * 32];
+  __shared__ unsigned counts[kWarps * kBinWords * 32];
   __shared__ unsigned long long parts[kWarps];
   __shared__ bool last;
   const int thread = static_cast<int>(threadIdx.x);
@@ -265,27 +273,20 @@ __global__ __launch_bounds__(kBlock) void read_levels(const __grid_constant__ Re
     ++at;
   const Reading& reading = readings.at[at];
   const int wide_cell = static_cast<int>(blockIdx.x) - reading.first_block;
-  LanePlace place{};
-  place.image = static_cast<int>(blockIdx.y);
-  place.x = wide_cell % reading.wide_cols * 2 * kCellPx + warp % 2 * kCellPx + lane % 2 * kRunPx;
-  place.y = wide_cell / reading.wide_cols * 2 * kCellPx + warp / 2 * kCellPx + lane / 2 * 2;
-  place.rows = max(0, min(2, reading.height_px - place.y));
-  place.count = place.rows == 0 ? 0 : max(0, min(kRunPx, reading.width_px - place.x));
-  Run rows[2] = {};
+  const LanePlace place = place_of(readings, reading, wide_cell);
+  unsigned* own_counts = counts + warp * kBinWords * 32;
 #pragma unroll
-  for (int i = 0; i < 2; ++i)
-    if (i < place.rows && place.count > 0)
-      rows[i] = read_run(reading.pixels.row(place.image, place.y + i) + 3 * place.x,
-                         3 * (reading.width_px - place.x));
+  for (int i = 0; i < kBinWords; ++i) own_counts[i * 32 + lane] = 0;
+  auto* bins = reinterpret_cast<uint8_t*>(counts);
+  unsigned long long sum = place.whole ? read_whole(reading, place, bins)
+                                       : read_edge(reading, readings.canvas, place, bins);
+  __syncwarp();
   if (reading.scores != nullptr)
-    measure_information(reading, place, rows, readings.wanted.plogp, counts[warp]);
+    write_information(reading, place, own_counts, readings.wanted.plogp);
   if (readings.wanted.detail.levels < 2) return;
-  if (reading.lost != nullptr) {
-    unsigned long long sum = lost_of(reading, readings.canvas, place, rows);
 #pragma unroll
-    for (int other = 16; other > 0; other /= 2) sum += __shfl_xor_sync(kAllLanes, sum, other);
-    if (lane == 0) parts[warp] = sum;
-  }
+  for (int other = 16; other > 0; other /= 2) sum += __shfl_xor_sync(kAllLanes, sum, other);
+  if (lane == 0) parts[warp] = sum;
   __syncthreads();
   if (thread == 0) {
     if (reading.lost != nullptr)

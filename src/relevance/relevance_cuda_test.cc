@@ -68,14 +68,12 @@ class RelevanceCuda : public CudaTest {
     ASSERT_TRUE(workspace.make(size, images, in_shared));
     ASSERT_TRUE(memory.make(size, level, images));
     ASSERT_TRUE(lost.make(size, batch.device.levels, images));
-    for (int again = 0; again < 2; ++again) {  // nothing of the first time is left
-      measure_relevance_cuda(stream(), batch.device, nullptr, params, workspace, memory.maps(),
-                             &lost.detail());
-      for (int i = 0; i < images; ++i) {
-        const Pyramid& pyramid = batch.pyramids[static_cast<size_t>(i)];
-        expect_equal(memory.maps(), i, measure_relevance(threads_, pyramid, nullptr, params));
-        expect_detail(lost.detail(), i, measure_detail(threads_, pyramid));
-      }
+    measure_relevance_cuda(stream(), batch.device, nullptr, params, workspace, memory.maps(),
+                           &lost.detail());
+    for (int i = 0; i < images; ++i) {
+      const Pyramid& pyramid = batch.pyramids[static_cast<size_t>(i)];
+      expect_equal(memory.maps(), i, measure_relevance(threads_, pyramid, nullptr, params));
+      expect_detail(lost.detail(), i, measure_detail(threads_, pyramid));
     }
   }
 
@@ -86,26 +84,55 @@ TEST_F(RelevanceCuda, EqualsTheCpuOnCanvasesOfManySizes) {
   compare({32, 32}, 4, 0);
   compare({64, 32}, 5, 0);
   compare({96, 160}, 2, 0);
-  compare({256, 256}, 5, 0);
-  compare({64, 2048}, 2, 0);
-  compare({6400, 32}, 1, 0);
+  compare({256, 256}, 4, 0);
+  compare({64, 2048}, 1, 0);
   compare({608, 800}, 1, 0);
-  compare({1504, 992}, 1, 0);
+  if (kEmulated) return;  // the rest takes minutes there
+  compare({6400, 32}, 3, 0);
+  compare({1504, 992}, 4, 0);
+  compare({1024, 1024}, 32, 0);
+  compare({4096, 4096}, 1, 0);
 }
 
-TEST_F(RelevanceCuda, EqualsTheCpuOnABatchOfLargeCanvases) { compare({1024, 1024}, 4, 0); }
-
 // Each cell of level 0 is less than a pixel of the level salience works at.
-TEST_F(RelevanceCuda, EqualsTheCpuWhereCellsAreInterpolated) { compare({64 * 150, 64 * 40}, 1, 0); }
+TEST_F(RelevanceCuda, EqualsTheCpuWhereCellsAreInterpolated) {
+  compare(kEmulated ? Size{128 * 150, 64} : Size{64 * 150, 64 * 40}, 1, 0);
+}
 
 TEST_F(RelevanceCuda, EqualsTheCpuAtEveryLevel) {
   for (const Size size : {Size{32, 32}, Size{416, 288}, Size{1120, 736}})
-    for (int level = 0; level < level_count(size); ++level) compare(size, 1, level);
+    for (int level = 0; level < level_count(size); ++level)
+      if (!kEmulated || size.width_px < 1000 || level == 3) compare(size, 1, level);
 }
 
 TEST_F(RelevanceCuda, EqualsTheCpuWhereSharedMemoryIsTooSmall) {
-  compare({256, 256}, 2, 0, false);
-  compare({2048, 96}, 1, 1, false);
+  compare({128, 128}, 2, 0, false);
+  compare({2048, 32}, 1, 1, false);
+}
+
+// Nothing of an earlier batch is left in the workspace.
+TEST_F(RelevanceCuda, MeasuresOneBatchAfterAnother) {
+  const Size size{128, 96};
+  RelevanceWorkspace workspace;
+  RelevanceMemory memory;
+  DetailMemory lost;
+  ASSERT_TRUE(workspace.make(size, 4));
+  ASSERT_TRUE(memory.make(size, 0, 2));
+  const int levels = level_count(size);
+  ASSERT_TRUE(lost.make(size, levels, 2));
+  std::vector<Image> images = test_batch(size, 4);
+  for (int turn = 0; turn < 2; ++turn) {
+    std::swap(images[0], images[2]);
+    std::swap(images[1], images[3]);
+    TestPyramids batch(threads_, stream_, {images[0], images[1]});
+    measure_relevance_cuda(stream(), batch.device, nullptr, {}, workspace, memory.maps(),
+                           &lost.detail());
+    for (int i = 0; i < 2; ++i) {
+      const Pyramid& pyramid = batch.pyramids[static_cast<size_t>(i)];
+      expect_equal(memory.maps(), i, measure_relevance(threads_, pyramid, nullptr));
+      expect_detail(lost.detail(), i, measure_detail(threads_, pyramid));
+    }
+  }
 }
 
 TEST_F(RelevanceCuda, MeasuresDetailAlone) {
@@ -123,7 +150,7 @@ TEST_F(RelevanceCuda, MeasuresDetailAlone) {
 
 // The workspace is larger than the batch.
 TEST_F(RelevanceCuda, WeavesEveryFormWithEveryKindOfCoupling) {
-  const Size size{416, 288};
+  const Size size{288, 160};
   TestPyramids batch(threads_, stream_, test_batch(size, 2));
   RelevanceWorkspace workspace;
   ASSERT_TRUE(workspace.make(size, 5));
@@ -135,7 +162,7 @@ TEST_F(RelevanceCuda, WeavesEveryFormWithEveryKindOfCoupling) {
     ASSERT_TRUE(memory.make(size, level, 2));
     measure_picture_cuda(stream(), batch.device, params, workspace, memory.maps());
     for (const Grid grid : {grid_at(size, 0), grid_at(size, 1), grid_at(size, 2), Grid{24, 24},
-                            Grid{1, 1}, Grid{3, 50}, Grid{7, 5}}) {
+                            Grid{3, 50}, Grid{7, 5}}) {
       std::vector<uint16_t> scores(static_cast<size_t>(2 * grid.cells()));
       for (uint16_t& score : scores)
         score = static_cast<uint16_t>(random() % 4 == 0 ? 0 : random());
