@@ -168,13 +168,34 @@ inline unsigned __brev(unsigned bits) {
   for (int i = 0; i < 32; ++i) turned |= (bits >> i & 1) << (31 - i);
   return turned;
 }
-// Four of the eight bytes of a and b, as the nibbles of `chosen` say.
-inline unsigned __byte_perm(unsigned a, unsigned b, unsigned chosen) {
-  const uint64_t both = uint64_t{b} << 32 | a;
-  unsigned taken = 0;
+// Picks bytes of y:x, lowest first: three bits of each digit of `order` say which.
+inline unsigned __byte_perm(unsigned x, unsigned y, unsigned order) {
+  const uint64_t bytes = uint64_t{y} << 32 | x;
+  unsigned picked = 0;
   for (int i = 0; i < 4; ++i)
-    taken |= static_cast<unsigned>(both >> (chosen >> 4 * i & 7) * 8 & 0xFF) << 8 * i;
-  return taken;
+    picked |= static_cast<unsigned>(bytes >> 8 * (order >> 4 * i & 7) & 0xFF) << 8 * i;
+  return picked;
+}
+inline unsigned __dp4a(unsigned x, unsigned y, unsigned sum) {
+  for (int i = 0; i < 32; i += 8) sum += (x >> i & 0xFF) * (y >> i & 0xFF);
+  return sum;
+}
+inline unsigned __vabsdiffu4(unsigned x, unsigned y) {
+  unsigned steps = 0;
+  for (int i = 0; i < 32; i += 8)
+    steps |= static_cast<unsigned>(
+                 std::abs(static_cast<int>(x >> i & 0xFF) - static_cast<int>(y >> i & 0xFF)))
+             << i;
+  return steps;
+}
+inline unsigned __vsadu4(unsigned x, unsigned y) {
+  return __dp4a(__vabsdiffu4(x, y), 0x01010101, 0);
+}
+inline unsigned __vmaxu2(unsigned x, unsigned y) {
+  return std::max(x & 0xFFFF0000, y & 0xFFFF0000) | std::max(x & 0xFFFF, y & 0xFFFF);
+}
+inline unsigned __vminu2(unsigned x, unsigned y) {
+  return std::min(x & 0xFFFF0000, y & 0xFFFF0000) | std::min(x & 0xFFFF, y & 0xFFFF);
 }
 template <class T>
 T __ldg(const T* from) {
