@@ -23,13 +23,12 @@ __global__ void advance(const ChosenToken* chosen, int sequences, int* ids,
   keys[i].first_query += 1;
 }
 
-int words_of(int vocab_size) { return ceil_div(vocab_size, 32); }
-
-Error fault_of(int fault) {
-  return failed(fault == 1 ? "choosing a token: a score of the model is not a number or infinite; "
-                             "its weights may be damaged, or try --device cpu"
-                           : "choosing a token: the model excludes all tokens; its weights may be "
-                             "damaged, or try --device cpu");
+Error fault_of(ChoiceFault fault) {
+  return failed(fault == ChoiceFault::kNotFinite
+                    ? "choosing a token: a score of the model is not a number or infinite; "
+                      "its weights may be damaged, or try --device cpu"
+                    : "choosing a token: the model excludes all tokens; its weights may be "
+                      "damaged, or try --device cpu");
 }
 
 }  // namespace
@@ -55,11 +54,24 @@ Status AnswerSteps::make(Stream& stream, int count, int vocab_size) {
   if (made) made = sequences.at_least(size);
   if (made) made = logits.at_least(size * static_cast<size_t>(vocab_size));
   if (made) made = samplers.at_least(size);
-  if (made) made = context.at_least(size * static_cast<size_t>(words_of(vocab_size)));
+  if (made) made = context.at_least(size * static_cast<size_t>(context_words(vocab_size)));
   if (made) made = chosen.at_least(size);
   if (made) made = workspace.open(stream.get(), count, vocab_size);
+  vocab = vocab_size;
   if (made) room = count;
   return made;
+}
+
+TokenChoiceJob AnswerSteps::choice(const float* from, bool greedy) {
+  TokenChoiceJob job;
+  job.logits = from;
+  job.sequences = 1;
+  job.vocab = vocab;
+  job.states = samplers.data();
+  job.context_bits = context.data();
+  job.greedy_only = greedy;
+  job.out = chosen.data();
+  return job;
 }
 
 CudaAnswer::CudaAnswer(std::shared_ptr<CudaDecoder> decoder, const DecoderMemory& memory,
@@ -124,8 +136,8 @@ Status CudaAnswer::load(const DecoderKeyValues& memory) {
   ChosenToken chosen{};
   chosen.id = last_;
   const SamplerState sampler = make_sampler_state(sampling_, seen_);
-  std::vector<uint32_t> bits(static_cast<size_t>(words_of(decoder_->config_.vocab_size)));
-  for (const int id : context_) bits[static_cast<size_t>(id) / 32] |= 1u << (id % 32);
+  std::vector<uint32_t> bits(static_cast<size_t>(context_words(decoder_->config_.vocab_size)));
+  add_context_bits(bits, context_);
   Status done = staging.upload<TokenPosition>(stream, {&at, 1}, steps.positions);
   if (done) done = staging.upload<ChosenToken>(stream, {&chosen, 1}, steps.chosen);
   if (done) done = staging.upload<SamplerState>(stream, {&sampler, 1}, steps.samplers);
@@ -156,9 +168,7 @@ void CudaAnswer::step() {
     decoder.run_layers(pass, {});
     decoder.project(decoder.weights_.norm, decoder.weights_.head(), 1, MatmulFinish::kStoreFloat,
                     steps.logits.data());
-    choose_tokens_cuda(stream.get(), steps.logits.data(), 1, decoder.config_.vocab_size,
-                       steps.samplers.data(), steps.context.data(), greedy, steps.chosen.data(),
-                       steps.workspace);
+    choose_tokens_cuda(stream.get(), steps.choice(steps.logits.data(), greedy), steps.workspace);
   });
 }
 
@@ -178,9 +188,8 @@ Status CudaAnswer::enqueue(DecoderMemory& memory) {
   Stream& stream = decoder_->device_->stream();
   if (drawn_ == 0) {
     const auto& there = static_cast<const DecoderKeyValues&>(*memory.on_device);
-    choose_tokens_cuda(stream.get(), there.logits.data(), 1, decoder_->config_.vocab_size,
-                       steps.samplers.data(), steps.context.data(), sampling_.temperature == 0,
-                       steps.chosen.data(), steps.workspace);
+    choose_tokens_cuda(stream.get(), steps.choice(there.logits.data(), sampling_.temperature == 0),
+                       steps.workspace);
   } else {
     if (auto grown = grow(memory); !grown) return grown;
     step();
@@ -198,7 +207,7 @@ Result<SampledToken> CudaAnswer::take() {
   if (error == cudaSuccess) error = cudaGetLastError();
   if (error != cudaSuccess) return cuda_error("drawing a token", error);
   const ChosenToken& chosen = slots_.data()[slot];
-  if (chosen.fault != 0) return fault_of(chosen.fault);
+  if (chosen.fault != ChoiceFault::kNone) return fault_of(chosen.fault);
   ++seen_;
   last_ = chosen.id;
   context_.push_back(chosen.id);
@@ -237,17 +246,15 @@ Result<double> CudaDecoder::confidence(const DecoderMemory& memory) {
   Stream& stream = device_->stream();
   if (auto made = steps_->make(stream, 1, config_.vocab_size); !made) return made.error();
   steps_->owner = nullptr;
-  const SamplerState greedy = make_sampler_state({}, 0);
+  const SamplerState greedy = make_sampler_state({});
   if (auto done = staging_.upload<SamplerState>(stream, {&greedy, 1}, steps_->samplers); !done)
     return done.error();
   const auto& there = static_cast<const DecoderKeyValues&>(*memory.on_device);
-  choose_tokens_cuda(stream.get(), there.logits.data(), 1, config_.vocab_size,
-                     steps_->samplers.data(), steps_->context.data(), true, steps_->chosen.data(),
-                     steps_->workspace);
+  choose_tokens_cuda(stream.get(), steps_->choice(there.logits.data(), true), steps_->workspace);
   ChosenToken chosen{};
   stream.download(&chosen, steps_->chosen.data(), 1);
   if (auto done = stream.wait(); !done) return done.error();
-  if (chosen.fault != 0) return fault_of(chosen.fault);
+  if (chosen.fault != ChoiceFault::kNone) return fault_of(chosen.fault);
   return std::exp(double{chosen.best_logprob});
 }
 

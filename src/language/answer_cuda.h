@@ -27,8 +27,11 @@ struct AnswerSteps {
   DeviceMemory<ChosenToken> chosen;
   SamplerWorkspace workspace;
   int room = 0;  // sequences
+  int vocab = 0;
 
-  Status make(Stream& stream, int sequences, int vocab_size);
+  Status make(Stream& stream, int count, int vocab_size);
+  // Draws from logits of one sequence, into `chosen`.
+  TokenChoiceJob choice(const float* from, bool greedy);
 };
 
 // Moves every sequence on by the token that was chosen for it: ids, positions, places.

@@ -98,6 +98,10 @@ class CudaTower : public DeviceTower {
     PatchPlace* places = nullptr;
   };
   Result<Input> input(int rows);
+  // As encode(), for the patches of one image in input(), of which these are the levels. Take a
+  // turn of the accelerator first.
+  Result<VisualTokens> encode_input(std::span<const int> levels, Size canvas, TowerMemory& memory,
+                                    const EncodeOptions& options);
   // Enqueues a pass over the patches of all requests, and gives their tokens. Take a turn of the
   // accelerator first.
   Result<std::vector<VisualTokens>> run(std::span<const TowerRequest> requests,

@@ -34,11 +34,13 @@ class CudaAccelerator : public Accelerator {
   KernelChoice kernels() const { return kernels_; }
   int capability() const { return capability_; }  // 90 for compute capability 9.0
   int processors() const { return processors_; }
+  size_t shared_limit_bytes() const { return shared_limit_bytes_; }  // that a block may have
 
  private:
   int index_ = 0;
   int capability_ = 0;
   int processors_ = 0;
+  size_t shared_limit_bytes_ = 0;
   KernelChoice kernels_ = KernelChoice::kBest;
   std::string description_;
   Stream stream_;

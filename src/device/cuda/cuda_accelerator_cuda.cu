@@ -39,6 +39,10 @@ Status CudaAccelerator::open(const AcceleratorOptions& options) {
   index_ = options.index;
   processors_ = device.multiProcessorCount;
   description_ = describe(device);
+  int shared = 0;
+  error = cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, options.index);
+  if (error != cudaSuccess) return cuda_error("opening the device", error);
+  shared_limit_bytes_ = static_cast<size_t>(shared);
   kernels_ = options.portable || kEmulated || capability_ < 80 ? KernelChoice::kPortable
                                                                : KernelChoice::kBest;
   return stream_.open();
