@@ -57,8 +57,7 @@ __device__ LogitsPart part_of(const FourLogits& logits, const FourLogits& scores
   for (int i = 0; i < 4; ++i) {
     const int id = logits.first + i;
     const bool finite = logits.at[i] <= kMostFloat;
-    part.best = max(part.best,
-                    finite ? rank_of(scores.at[i], id) : rank_of(kNotFiniteKey, id));
+    part.best = max(part.best, finite ? rank_of(scores.at[i], id) : rank_of(kNotFiniteKey, id));
     part.most = fmaxf(part.most, logits.at[i]);
     if (scores.at[i] >= -kMostFloat) part.least_score = fminf(part.least_score, scores.at[i]);
   }
@@ -96,11 +95,10 @@ __device__ LogitsSummary summary_of(const LogitsPart& all, double temperature) {
   summary.best_score = score_of(all.best);
   summary.log_total = double{all.most} + log(double{all.sum});
   summary.best_logprob = static_cast<float>(double{all.most} - summary.log_total);
-  const double range = fmin(kMassRange * temperature,
-                            double{summary.best_score} - double{all.least_score});
+  const double range =
+      fmin(kMassRange * temperature, double{summary.best_score} - double{all.least_score});
   summary.bin_range = fmaxf(0, static_cast<float>(fmin(range, double{kMostFloat})));
-  summary.bins_per_score =
-      fminf(static_cast<float>(kScoreBins) / summary.bin_range, kMostFloat);
+  summary.bins_per_score = fminf(static_cast<float>(kScoreBins) / summary.bin_range, kMostFloat);
   return summary;
 }
 
@@ -129,8 +127,7 @@ __global__ void __launch_bounds__(kChoiceThreads)
   const int sequence = static_cast<int>(blockIdx.y);
   const int blocks = static_cast<int>(gridDim.x);
   const FourLogits logits = load_four(job, sequence, static_cast<int>(blockIdx.x));
-  LogitsPart part =
-      over_block<kGreedy>(part_of(logits, penalised(job, sequence, logits)));
+  LogitsPart part = over_block<kGreedy>(part_of(logits, penalised(job, sequence, logits)));
   LogitsPart* parts = buffers.parts + int64_t{sequence} * blocks;
   if (threadIdx.x == 0) parts[blockIdx.x] = part;
   if (!is_last_block(buffers.arrived + sequence)) return;
@@ -174,12 +171,13 @@ size_t cut_workspace(unsigned char* memory, int sequences, int vocab, SamplerBuf
 
 SamplerState make_sampler_state(const SamplingOptions& options, int64_t drawn) {
   // Not 0, by which 0 would be divided.
-  const auto penalty = static_cast<float>(std::clamp<double>(options.repetition_penalty,
-                                          std::numeric_limits<float>::min(), kMostFloat));
+  const auto penalty = static_cast<float>(std::clamp<double>(
+      options.repetition_penalty, std::numeric_limits<float>::min(), kMostFloat));
   return {.temperature = options.temperature,
           .top_p = options.top_p,
           .min_p = options.min_p,
-          .random = options.seed + (options.temperature > 0 ? kRandomStep * static_cast<uint64_t>(drawn) : 0),
+          .random = options.seed +
+                    (options.temperature > 0 ? kRandomStep * static_cast<uint64_t>(drawn) : 0),
           .top_k = options.top_k,
           .repetition_penalty = penalty};
 }

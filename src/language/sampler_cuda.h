@@ -32,9 +32,9 @@ enum class ChoiceFault : int {
 
 // Where a choice fails, nothing is drawn or added to the context.
 struct alignas(16) ChosenToken {
-  int id = 0;               // kNotFinite: the first of those tokens; a token of the vocabulary always
-  float logprob = 0;        // of the logits as the model gave them; kNotFinite: the logit
-  float best_logprob = 0;   // of the most likely token
+  int id = 0;         // kNotFinite: the first of those tokens; a token of the vocabulary always
+  float logprob = 0;  // of the logits as the model gave them; kNotFinite: the logit
+  float best_logprob = 0;  // of the most likely token
   ChoiceFault fault = ChoiceFault::kNone;
 };
 

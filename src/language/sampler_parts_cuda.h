@@ -56,7 +56,7 @@ struct LogitsSummary {
 // In which bins it is decided what top k and top p keep: k_bin, and one of p_first to p_last.
 struct CutPlan {
   TokenMass all_mass;
-  int k_bin;  // kScoreBins: top k excludes nothing that has a mass
+  int k_bin;   // kScoreBins: top k excludes nothing that has a mass
   int k_left;  // that many of its tokens stay, and what ties with the last
   int p_first;
   int p_last;  // below p_first: top p excludes nothing
