@@ -163,6 +163,13 @@ inline int __clzll(long long bits) {
 inline int __ffs(int bits) {
   return bits == 0 ? 0 : std::countr_zero(static_cast<unsigned>(bits)) + 1;
 }
+// The upper half of the product.
+inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
+  const uint64_t low = (a & 0xFFFFFFFF) * (b & 0xFFFFFFFF);
+  const uint64_t middle = (a >> 32) * (b & 0xFFFFFFFF) + (low >> 32);
+  const uint64_t other = (a & 0xFFFFFFFF) * (b >> 32) + (middle & 0xFFFFFFFF);
+  return (a >> 32) * (b >> 32) + (middle >> 32) + (other >> 32);
+}
 inline unsigned __brev(unsigned bits) {
   unsigned turned = 0;
   for (int i = 0; i < 32; ++i) turned |= (bits >> i & 1) << (31 - i);
@@ -236,6 +243,9 @@ inline unsigned long long __umul64hi(unsigned long long x, unsigned long long y)
 }
 inline double __longlong_as_double(long long bits) { return std::bit_cast<double>(bits); }
 inline long long __double_as_longlong(double value) { return std::bit_cast<long long>(value); }
+inline unsigned long long __double2ull_rn(double value) {
+  return static_cast<unsigned long long>(std::nearbyint(value));
+}
 inline float __uint_as_float(unsigned bits) { return std::bit_cast<float>(bits); }
 inline unsigned __float_as_uint(float value) { return std::bit_cast<unsigned>(value); }
 inline float __int_as_float(int bits) { return std::bit_cast<float>(bits); }
