@@ -38,7 +38,7 @@ std::vector<float> logits_of(Kind kind, int vocab, std::mt19937& random) {
 
 // splitmix64 by itself: what u the next draw has.
 double unit_after(uint64_t state) {
-  uint64_t z = state + 0x9E3779B97F4A7C15;
+  uint64_t z = state + kRandomStep;
   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
   z = (z ^ (z >> 27)) * 0x94D049BB133111EB;
   return static_cast<double>((z ^ (z >> 31)) >> 11) * 0x1p-53;
@@ -118,7 +118,7 @@ class CudaSampler : public CudaTest {
       EXPECT_NEAR(chosen[i].logprob, logits[static_cast<size_t>(chosen[i].id)] - log_total, 1e-5);
       EXPECT_NEAR(chosen[i].best_logprob, most - log_total, 1e-5);
       const bool draws = options_[i].temperature > 0;
-      EXPECT_EQ(after[i].random, before[i].random + (draws ? 0x9E3779B97F4A7C15 : 0));
+      EXPECT_EQ(after[i].random, before[i].random + (draws ? kRandomStep : 0));
       draws_ += draws ? 1 : 0;
       if (chosen[i].id == expected->id) continue;
       ++different_;

@@ -237,10 +237,6 @@ inline double __dadd_rn(double x, double y) { return x + y; }
 inline double __dsub_rn(double x, double y) { return x - y; }
 inline double __ddiv_rn(double x, double y) { return x / y; }
 inline double __dsqrt_rn(double x) { return std::sqrt(x); }
-inline unsigned long long __umul64hi(unsigned long long x, unsigned long long y) {
-  __extension__ typedef unsigned __int128 Wide;  // NOLINT(modernize-use-using)
-  return static_cast<unsigned long long>(static_cast<Wide>(x) * y >> 64);
-}
 inline double __longlong_as_double(long long bits) { return std::bit_cast<double>(bits); }
 inline long long __double_as_longlong(double value) { return std::bit_cast<long long>(value); }
 inline unsigned long long __double2ull_rn(double value) {
