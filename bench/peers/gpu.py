@@ -27,7 +27,7 @@ PARTS = TORCH_PARTS + MODEL_PARTS
 # What Fovea must reach on an H200: row -> (value, unit).
 TARGETS = {
     "pyramid/4096x4096x5": (0.030, "ms"),
-    "front-end/32x1024x1024": (10, "us"),
+    "front-end/32x1024x1024": (10, "us an image"),
     "tower/4096": (9, "ms"),
     "tower/272": (0.8, "ms"),
     "prefill/1056": (8, "ms"),
@@ -38,7 +38,7 @@ TARGETS = {
 }
 # Peers that a row of Fovea is compared with besides those that name it.
 ALSO = {"pyramid/texture/4096x4096x5": "pyramid/4096x4096x5", "attention/tower4096/cudnn": "attention/tower4096"}
-MILLISECONDS = {"ns": 1e-6, "us": 1e-3, "us/image": 1e-3, "ms": 1.0, "s": 1e3}
+MILLISECONDS = {"ns": 1e-6, "us": 1e-3, "us an image": 1e-3, "ms": 1.0, "s": 1e3}
 
 
 def ratio(value, unit, peer_value, peer_unit):
@@ -113,7 +113,7 @@ def run_peers(args, parts):
                     rows.append(line)
         if process.returncode == 0:
             break
-        notes.append({"name": part, "peer": "all that follows in this part", "note": f"ended with {process.returncode}"})
+        notes.append({"name": part, "peer": "the rest of it", "note": f"its process ended with {process.returncode}"})
         if part in waiting:
             waiting.remove(part)
     return rows, notes
@@ -141,8 +141,9 @@ def measure_peers(args):
 
 def machine_of(args):
     """What the peers ran on."""
-    program = ("import json, torch, transformers; print(json.dumps({'torch': torch.__version__, 'transformers': "
-               "transformers.__version__, 'gpu': torch.cuda.get_device_name() if torch.cuda.is_available() else None}))")
+    program = ("import json, torch, transformers; there = torch.cuda.is_available(); "
+               "print(json.dumps({'torch': torch.__version__, 'transformers': transformers.__version__, "
+               "'gpu': there and torch.cuda.get_device_name()}))")
     done = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
     found = json.loads(done.stdout) if done.returncode == 0 else {}
     return dict(found, smoke=True) if args.smoke else found
@@ -187,7 +188,7 @@ def main():
     parser.add_argument("--peers-only", action="store_true", help="leave Fovea out")
     parser.add_argument("--fovea", type=Path, metavar="FILE", help="take Fovea's rows from this file, run no program")
     parser.add_argument("--smoke", action="store_true", help="tiny, on the CPU: a test of this script")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write one JSON object there (- for stdout, no table)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write one JSON object; - for stdout, and no table")
     parser.add_argument("--measure", metavar="PARTS", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.measure:
@@ -205,7 +206,7 @@ def main():
         rows, said = run_peers(args, [part for part in PARTS if part in parts])
         theirs.append(rows)
         notes += [line for line in said if line not in notes]
-    machine.update(machine_of(args))
+    machine = {**machine_of(args), **machine}
     rows = join(medians(ours), medians(theirs))
     if args.json:
         text = json.dumps({"machine": machine, "rows": rows, "notes": notes}) + "\n"

@@ -211,7 +211,7 @@ def tokens_per_s(clock, body, reset):
 def measure_decode(clock, peer):
     """Batch 1 after a prompt of 100 tokens."""
     prompt, held = peer.tokens(clock.size(100, 12)), {}
-    first = peer.tokens(1)
+    first, captured = peer.tokens(1), "transformers' modules, static cache, CUDA graph"
 
     def restart():
         held["cache"] = step(peer, prompt)[1]
@@ -230,7 +230,8 @@ def measure_decode(clock, peer):
             start = time.perf_counter()
         eager()
     clock.wait()
-    emit("decode/1", "transformers eager, dynamic cache", (DECODED_TOKENS - 4) / (time.perf_counter() - start), "tokens/s")
+    rate = (DECODED_TOKENS - 4) / (time.perf_counter() - start)
+    emit("decode/1", "transformers eager, dynamic cache", rate, "tokens/s")
     restart()
     eager()
     try:
@@ -247,9 +248,9 @@ def measure_decode(clock, peer):
         replay()
         clock.wait()
         check_close("decode as a graph", logits, held["logits"])
-        emit("decode/1", "transformers' modules, static cache, CUDA graph", tokens_per_s(clock, replay, reset), "tokens/s")
+        emit("decode/1", captured, tokens_per_s(clock, replay, reset), "tokens/s")
     except (RuntimeError, TypeError, ValueError, AttributeError) as error:
-        note("decode/1", "transformers' modules, static cache, CUDA graph", error)
+        note("decode/1", captured, error)
 
 
 def prompt_of(peer, grids, batch):
@@ -316,7 +317,8 @@ def measure_in_flight(clock, peer):
         clock.wait()
         first = time.perf_counter()
         for _ in range(DECODED_TOKENS if number else 2):
-            token = peer.model(input_ids=token, past_key_values=cache, use_cache=True).logits[:, -1].argmax(-1, keepdim=True)
+            logits = peer.model(input_ids=token, past_key_values=cache, use_cache=True).logits
+            token = logits[:, -1].argmax(-1, keepdim=True)
         clock.wait()
         end = time.perf_counter()
     emit("in-flight/32", "transformers batched, to the first token", requests / (first - start), "images/s")

@@ -89,9 +89,9 @@ class Transformers:
 
 
 def ask_fovea(args, path, question, logprobs):
-    command = [args.program, "ask", path, question, "--model", args.folder, "--device", args.device, "--plan", "uniform",
-               "--weights", args.weights, "--max-tokens", str(args.steps), "--ignore-end", "--json", "--logprobs",
-               str(logprobs), "-q"]
+    command = [args.program, "ask", path, question, "--model", args.folder, "--device", args.device, "--plan",
+               "uniform", "--weights", args.weights, "--max-tokens", str(args.steps), "--ignore-end", "--json",
+               "--logprobs", str(logprobs), "-q"]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
     if done.returncode:
         sys.exit(f"parity_gpu.py: fovea ask ended with {done.returncode}")
@@ -178,16 +178,16 @@ def main():
     if args.json:
         args.json.write_text(json.dumps(total) + "\n")
     print(f"{total['same']} of {total['steps']} steps choose transformers' token "
-          f"({100 * total['same'] / max(1, total['steps']):.2f} %), {total['near']} one within {ALLOWED_STEPS} bf16 steps "
-          f"of it, {len(total['breaches'])} another")
+          f"({100 * total['same'] / max(1, total['steps']):.2f} %), {total['near']} one within {ALLOWED_STEPS} bf16 "
+          f"steps of it, {len(total['breaches'])} another")
     for breach in total["breaches"]:
         print(f"  prompt {breach['prompt']}, step {breach['step']}: {breach['what']}")
     if total["cosines"]:
-        print(f"cosine of the logits with f32: {min(total['cosines']):.6f} at least, {np.mean(total['cosines']):.6f} on "
-              f"average, over {len(total['cosines'])} steps; wanted {LEAST_COSINE}")
+        print(f"cosine of the logits with f32: {min(total['cosines']):.6f} at least, "
+              f"{np.mean(total['cosines']):.6f} on average, over {len(total['cosines'])} steps; wanted {LEAST_COSINE}")
     if total["partial_cosines"]:
-        print(f"cosine over the {MOST_LOGPROBS} most likely tokens alone: {min(total['partial_cosines']):.6f} at least; "
-              "it decides nothing")
+        print(f"cosine over the {MOST_LOGPROBS} most likely tokens alone: {min(total['partial_cosines']):.6f} at "
+              "least; it decides nothing")
     missed = total["breaches"] or (total["cosines"] and min(total["cosines"]) < LEAST_COSINE)
     sys.exit(1 if missed else 0)
 
