@@ -16,6 +16,7 @@ import os
 import statistics
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -91,8 +92,9 @@ def run_fovea(args):
 
 
 def run_peers(args, parts):
-    """-> (rows, notes) of `--measure`; a part that ends its process is noted and the rest measured in a new one."""
-    rows, notes, waiting = [], [], list(parts)
+    """-> (machine, rows, notes) of `--measure`; a part that ends its process is noted and the rest measured in a new
+    one."""
+    machine, rows, notes, waiting = {}, [], [], list(parts)
     while waiting:
         command = [sys.executable, __file__, "--measure", ",".join(waiting)]
         command += ["--smoke"] if args.smoke else []
@@ -107,6 +109,8 @@ def run_peers(args, parts):
                     part = line["part"]
                     waiting = waiting[waiting.index(part) + 1:]
                     print(f"peers: {part}", file=sys.stderr)
+                elif "machine" in line:
+                    machine = line["machine"]
                 elif "note" in line:
                     notes.append(line)
                 elif "peer_value" in line:
@@ -116,7 +120,7 @@ def run_peers(args, parts):
         notes.append({"name": part, "peer": "the rest of it", "note": f"its process ended with {process.returncode}"})
         if part in waiting:
             waiting.remove(part)
-    return rows, notes
+    return machine, rows, notes
 
 
 def measure_peers(args):
@@ -127,6 +131,9 @@ def measure_peers(args):
     from gpu_clock import Clock
 
     clock, peer = Clock(args.smoke, args.compile), None
+    machine = {"torch": torch.__version__, "transformers": metadata.version("transformers")}
+    machine.update({"smoke": True} if args.smoke else {"gpu": torch.cuda.get_device_name()})
+    print(json.dumps({"machine": machine}), flush=True)
     with torch.inference_mode():
         for part in args.measure.split(","):
             print(json.dumps({"part": part}), flush=True)
@@ -137,16 +144,6 @@ def measure_peers(args):
 
             peer = peer or gpu_transformers.Peer(clock, args.config)
             getattr(gpu_transformers, "measure_" + part.replace("-", "_"))(clock, peer)
-
-
-def machine_of(args):
-    """What the peers ran on."""
-    program = ("import json, torch, transformers; there = torch.cuda.is_available(); "
-               "print(json.dumps({'torch': torch.__version__, 'transformers': transformers.__version__, "
-               "'gpu': there and torch.cuda.get_device_name()}))")
-    done = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
-    found = json.loads(done.stdout) if done.returncode == 0 else {}
-    return dict(found, smoke=True) if args.smoke else found
 
 
 def medians(runs):
@@ -200,13 +197,12 @@ def main():
     ours, theirs, notes, machine = [], [], [], {}
     for number in range(args.rounds):
         print(f"round {number + 1} of {args.rounds}", file=sys.stderr)
-        found, rows = run_fovea(args)
-        machine.update(found)
+        fovea_machine, rows = run_fovea(args)
         ours.append(rows)
-        rows, said = run_peers(args, [part for part in PARTS if part in parts])
+        peer_machine, rows, said = run_peers(args, [part for part in PARTS if part in parts])
         theirs.append(rows)
+        machine = {**peer_machine, **fovea_machine}
         notes += [line for line in said if line not in notes]
-    machine = {**machine_of(args), **machine}
     rows = join(medians(ours), medians(theirs))
     if args.json:
         text = json.dumps({"machine": machine, "rows": rows, "notes": notes}) + "\n"

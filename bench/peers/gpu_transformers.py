@@ -6,9 +6,11 @@ offer by itself for the tower and the prefill: the best torch's own kernels coul
 """
 import inspect
 import json
+import statistics
 import time
 
 import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from gpu_clock import attempt, check_close, emit, note
 from gpu_torch import random_pixels
@@ -36,6 +38,7 @@ SMOKE = {
                       "num_position_embeddings": 64, "deepstack_visual_indexes": [0]}}
 PROCESSOR = {"size": {"shortest_edge": 65536, "longest_edge": 16777216}, "patch_size": 16, "temporal_patch_size": 2,
              "merge_size": 2, "image_mean": [0.5] * 3, "image_std": [0.5] * 3}
+ATTENTION = {"flash": SDPBackend.FLASH_ATTENTION, "cuDNN": SDPBackend.CUDNN_ATTENTION, "math": SDPBackend.MATH}
 QUESTION_TOKENS, DECODED_TOKENS, REQUESTS = 30, 32, 32  # two tokens around the picture are text too
 
 
@@ -127,21 +130,25 @@ def measure_tower(clock, peer):
         def eager():
             return peer.tower(patches, grid_thw=grid)
 
-        def graph():
-            replay, result = clock.graph(captured_tower(peer, patches, grid))
+        def graph(backends):
+            with sdpa_kernel(backends):
+                replay, result = clock.graph(captured_tower(peer, patches, grid))
             check_close("the captured tower", result[0], merged(eager()))
             return clock.ms(replay)
 
         peer.smallest(name, attempt(name, "transformers eager", lambda: clock.ms(eager)))
-        peer.smallest(name, attempt(name, "transformers' modules, CUDA graph", graph))
+        for label, backend in ATTENTION.items():
+            if clock.smoke == (label == "math"):  # what there is without a device; far too slow on one
+                peer.smallest(name, attempt(name, f"transformers' modules, CUDA graph, {label} attention",
+                                            lambda: graph(backend)))
         if clock.use_compile:
             compiled = torch.compile(captured_tower(peer, patches, grid), mode="max-autotune-no-cudagraphs")
             attempt(name, "transformers' modules, compiled, CUDA graph", lambda: clock.ms(clock.graph(compiled)[0]))
 
 
-def step(peer, tokens, positions=None, cache=None):
+def step(peer, tokens, positions=None, cache=None, mask=None):
     """Logits of the last token. -> (logits, cache)"""
-    extra = {}
+    extra = {"attention_mask": mask} if mask is not None else {}
     if positions is not None:
         extra["position_ids"] = positions
         if "cache_position" in inspect.signature(peer.language.forward).parameters:
@@ -180,7 +187,9 @@ def static_decode(peer, prompt):
     from transformers import StaticCache
 
     clock, length = peer.clock, prompt.shape[1]
-    cache = StaticCache(config=peer.config.text_config, max_cache_len=length + 2 * DECODED_TOKENS)
+    room = length + 2 * DECODED_TOKENS
+    cache = StaticCache(config=peer.config.text_config, max_cache_len=room)
+    places = torch.arange(room, device=clock.device)
     token, position = peer.tokens(1), torch.full((1, 1), length, device=clock.device)
     logits = torch.empty(1, peer.config.text_config.vocab_size, device=clock.device, dtype=torch.bfloat16)
     step(peer, prompt, torch.arange(length, device=clock.device)[None], cache)
@@ -191,7 +200,8 @@ def static_decode(peer, prompt):
         token.copy_(peer.tokens(1))
 
     def body():
-        logits.copy_(step(peer, token, position, cache)[0])
+        mask = (places <= position)[None, None]  # given whole, nothing is asked of the host for it
+        logits.copy_(step(peer, token, position, cache, mask)[0])
         token.copy_(logits.argmax(-1, keepdim=True))
         position.add_(1)
         return logits
@@ -200,12 +210,16 @@ def static_decode(peer, prompt):
 
 
 def tokens_per_s(clock, body, reset):
-    def run():
+    rates = []
+    for _ in range(4):  # the first is a warm-up
         reset()
+        clock.wait()
+        start = time.perf_counter()
         for _ in range(DECODED_TOKENS):
             body()
-
-    return 1e3 * DECODED_TOKENS / clock.wall_ms(run, 3)
+        clock.wait()
+        rates.append(DECODED_TOKENS / (time.perf_counter() - start))
+    return statistics.median(rates[1:])
 
 
 def measure_decode(clock, peer):
