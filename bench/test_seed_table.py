@@ -4,11 +4,15 @@
 
 Needs nothing but Python. Where bench/peers/gpu.py joins rows is tested here too.
 """
+import contextlib
+import io
 import json
 import struct
 import sys
 import tempfile
+import types
 import unittest
+import unittest.mock
 import zlib
 from pathlib import Path
 
@@ -190,6 +194,23 @@ class Joining(unittest.TestCase):
         self.assertAlmostEqual(rows[1]["ratio"], 2)
         self.assertNotIn("ratio", rows[2])
         self.assertEqual([row.get("reached") for row in rows], [True, False, False, None, None])
+
+    def test_a_part_that_ends_its_process_is_noted_and_the_rest_goes_on(self):
+        fake = ("import json, sys\n"
+                "print(json.dumps({'machine': {'torch': '2'}}))\n"
+                "for part in sys.argv[2].split(','):\n"
+                "    print(json.dumps({'part': part}))\n"
+                "    print(json.dumps({'name': part, 'peer': 'p', 'peer_value': 1, 'unit': 'ms'}), flush=True)\n"
+                "    if part == 'tower': sys.exit(3)\n")
+        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(io.StringIO()):
+            path = Path(folder) / "fake.py"
+            path.write_text(fake)
+            args = types.SimpleNamespace(smoke=True, compile=False, config=None)
+            with unittest.mock.patch.object(gpu, "__file__", str(path)):
+                machine, rows, notes = gpu.run_peers(args, ["pyramid", "tower", "decode"])
+        self.assertEqual(machine, {"torch": "2"})
+        self.assertEqual([row["name"] for row in rows], ["pyramid", "tower", "decode"])
+        self.assertEqual([note["name"] for note in notes], ["tower"])
 
     def test_rounds_become_medians(self):
         rounds = [[{"name": "a", "peer": "p", "peer_value": value, "unit": "ms"}] for value in (3, 1, 2)]
