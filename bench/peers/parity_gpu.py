@@ -119,22 +119,28 @@ def compare_choices(tokens, logits):
     return same, near, wrong
 
 
+def cosine(a, b):
+    return float(a @ b / (np.linalg.norm(a) * np.linalg.norm(b)))
+
+
 def cosines(answer, logits):
-    """-> (cosine of each step's logits, whether they are of the whole vocabulary)"""
-    found, whole = [], True
+    """-> (cosine of each step's logits, the same of what differs from their mean, whether they are all there)"""
+    found, centred, whole = [], [], True
     for step, row in zip(answer["logprobs"], logits.astype(np.float64)):
         ids = np.array([likely["id"] for likely in step["top_logprobs"]])
         values = np.array([likely["logprob"] for likely in step["top_logprobs"]])
         whole &= len(ids) == len(row)
         values += row.max() + np.log(np.exp(row - row.max()).sum())  # log-probabilities lack this constant
         theirs = row[ids]
-        found.append(float(values @ theirs / (np.linalg.norm(values) * np.linalg.norm(theirs))))
-    return found, whole
+        found.append(cosine(values, theirs))
+        centred.append(cosine(values - values.mean(), theirs - theirs.mean()))
+    return found, centred, whole
 
 
 def run(args):
     peer = Transformers(args.folder, args.torch_device)
-    total = {"steps": 0, "same": 0, "near": 0, "breaches": [], "cosines": [], "partial_cosines": []}
+    total = {"steps": 0, "same": 0, "near": 0, "breaches": [], "cosines": [], "centred_cosines": [],
+             "partial_cosines": []}
     for number in range(args.count):
         draw = random.Random(args.seed + number)
         with tempfile.TemporaryDirectory() as folder:
@@ -149,8 +155,9 @@ def run(args):
             same, near, wrong = compare_choices(tokens, logits)
             said = ""
             if full:
-                found, whole = cosines(answer, peer.logits(path, question, tokens, torch.float32)[1])
+                found, centred, whole = cosines(answer, peer.logits(path, question, tokens, torch.float32)[1])
                 total["cosines" if whole else "partial_cosines"] += found
+                total["centred_cosines"] += centred if whole else []
                 said = f", cosine {min(found):.6f}" + ("" if whole else " over the tokens named")
         total["steps"] += len(tokens)
         total["same"] += same
@@ -185,6 +192,7 @@ def main():
     if total["cosines"]:
         print(f"cosine of the logits with f32: {min(total['cosines']):.6f} at least, "
               f"{np.mean(total['cosines']):.6f} on average, over {len(total['cosines'])} steps; wanted {LEAST_COSINE}")
+        print(f"the same after their mean is taken off, which all logits share: {min(total['centred_cosines']):.6f}")
     if total["partial_cosines"]:
         print(f"cosine over the {MOST_LOGPROBS} most likely tokens alone: {min(total['partial_cosines']):.6f} at "
               "least; it decides nothing")
