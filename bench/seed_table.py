@@ -39,6 +39,8 @@ class Figures:
         for path in paths:
             found = json.loads(Path(path).read_text())
             found = {"rows": found} if isinstance(found, list) else found
+            if "rows" not in found:
+                sys.exit(f"seed_table.py: {path} has no rows; it must be of `fovea bench --json` or bench/peers")
             self.machine.update(found.get("machine", {}))
             for row in found["rows"]:
                 if "value" in row:
