@@ -196,6 +196,7 @@ Result<VisualTokens> CudaFrontEnd::encode(OnDevice& prepared, std::span<const Ce
   if (done) done = plans_.offsets.at_least(2);
   if (!done) return done.error();
   DevicePatches patches;
+  patches.frames = 1;
   patches.values = reinterpret_cast<uint16_t*>(input->patches);
   patches.places = input->places;
   patches.offsets = plans_.offsets.data();
@@ -204,7 +205,7 @@ Result<VisualTokens> CudaFrontEnd::encode(OnDevice& prepared, std::span<const Ce
                       patches);
   std::vector<int> levels;
   for (const Cell& cell : cells) levels.insert(levels.end(), kPatchesPerCell, cell.level);
-  return tower_->encode_input(levels, there.canvas(), memory, options);
+  return tower_->encode_input(levels, there.canvas(), memory, options, patches.frames);
 }
 
 }  // namespace fovea

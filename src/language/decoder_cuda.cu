@@ -100,8 +100,6 @@ Result<DecoderKeyValues*> CudaDecoder::room_for(std::shared_ptr<OnDevice>& memor
                       static_cast<size_t>(kept) * row, heads, cudaMemcpyDeviceToDevice, stream);
     cudaMemcpy2DAsync(grown->values.data(), to_pitch, present->values.data(), from_pitch,
                       static_cast<size_t>(kept) * row, heads, cudaMemcpyDeviceToDevice, stream);
-    // What is copied from goes when it has been.
-    if (auto done = device_->stream().wait(); !done) return done.error();
   }
   memory = grown;
   return grown.get();

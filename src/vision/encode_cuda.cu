@@ -47,8 +47,6 @@ Result<TowerKeyValues*> CudaTower::room_for(TowerMemory& memory, int patches) {
                       cudaMemcpyDeviceToDevice, stream);
     cudaMemcpy2DAsync(grown->values.data(), to_pitch, present->values.data(), from_pitch, bytes,
                       heads, cudaMemcpyDeviceToDevice, stream);
-    // What is copied from goes when it has been.
-    if (auto done = device_->stream().wait(); !done) return done.error();
   }
   memory.on_device = grown;
   return grown.get();
@@ -72,11 +70,12 @@ Result<VisualTokens> CudaTower::encode(const Patches& patches, Size canvas, Towe
 
   std::vector<int> levels;
   for (const PatchPlace& place : patches.places) levels.push_back(place.level);
-  return encode_input(levels, canvas, memory, options);
+  return encode_input(levels, canvas, memory, options, 2);
 }
 
 Result<VisualTokens> CudaTower::encode_input(std::span<const int> levels, Size canvas,
-                                             TowerMemory& memory, const EncodeOptions& options) {
+                                             TowerMemory& memory, const EncodeOptions& options,
+                                             int frames) {
   TowerRequest request;
   request.count = static_cast<int>(levels.size());
   request.canvas = canvas;
@@ -92,7 +91,7 @@ Result<VisualTokens> CudaTower::encode_input(std::span<const int> levels, Size c
       return done.error();
     request.key_bias = work_.key_bias.data();
   }
-  auto tokens = run({&request, 1}, options);
+  auto tokens = run({&request, 1}, options, frames);
   if (!tokens) return tokens.error();
   return std::move(tokens->front());
 }

@@ -24,10 +24,17 @@ class CudaAccelerator : public Accelerator {
 
   class Turn {
    public:
-    explicit Turn(CudaAccelerator& owner) : lock_(owner.mutex_) { cudaSetDevice(owner.index_); }
+    explicit Turn(CudaAccelerator& owner) : lock_(owner.mutex_), before_(memory_order()) {
+      cudaSetDevice(owner.index_);
+      memory_order() = {true, owner.stream_.get()};
+    }
+    ~Turn() { memory_order() = before_; }
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
 
    private:
     std::lock_guard<std::mutex> lock_;
+    MemoryOrder before_;
   };
 
   Stream& stream() { return stream_; }

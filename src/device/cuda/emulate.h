@@ -334,6 +334,10 @@ inline constexpr unsigned cudaEventDisableTiming = 2;
 
 cudaError_t cudaMalloc(void** data, size_t bytes);
 cudaError_t cudaFree(void* data);
+inline cudaError_t cudaMallocAsync(void** data, size_t bytes, cudaStream_t /*stream*/) {
+  return cudaMalloc(data, bytes);
+}
+inline cudaError_t cudaFreeAsync(void* data, cudaStream_t /*stream*/) { return cudaFree(data); }
 cudaError_t cudaHostAlloc(void** data, size_t bytes, unsigned flags);
 cudaError_t cudaFreeHost(void* data);
 inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes,
