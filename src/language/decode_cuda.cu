@@ -194,7 +194,7 @@ extern "C" __attribute__((visibility("default"))) void fovea_make_decoder(
   auto decoder = fovea::CudaDecoder::make(std::static_pointer_cast<fovea::CudaAccelerator>(device),
                                           config, weights);
   if (decoder)
-    (void)(result = std::shared_ptr<fovea::DeviceDecoder>(std::move(*decoder)));
+    result = std::shared_ptr<fovea::DeviceDecoder>(std::move(*decoder));
   else
-    (void)(result = decoder.error());
+    result = decoder.error();
 }

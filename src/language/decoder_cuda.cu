@@ -295,6 +295,23 @@ void CudaDecoder::run_layers(const Pass& pass, const PassOptions& options) {
   }
 }
 
+// Finds the fastest products for so many rows, while nothing that matters is in the memory they
+// write to. All layers have the same shapes.
+Status CudaDecoder::tune(const Pass& pass) {
+  cudaStream_t stream = device_->stream().get();
+  const DeviceDecoderLayer& layer = weights_.layers.front();
+  bf16* narrow = work_.narrow.data();
+  bf16* wide = work_.wide.data();
+  const int rows = pass.rows;
+  for (const MatmulJob& job :
+       {layer.qkv.times(narrow, rows, MatmulFinish::kStore, wide),
+        layer.o.times(narrow, rows, MatmulFinish::kAdd, work_.hidden.data()),
+        layer.gate_up.times(narrow, rows, MatmulFinish::kSiluMultiply, wide),
+        layer.down.times(wide, rows, MatmulFinish::kAdd, work_.hidden.data())})
+    if (auto tuned = matmuls_.tune(stream, job); !tuned) return tuned;
+  return Done{};
+}
+
 Status CudaDecoder::run(std::span<const DecoderRequest> requests, const PassOptions& options) {
   Pass pass;
   pass.layers = options.layers;
@@ -304,11 +321,13 @@ Status CudaDecoder::run(std::span<const DecoderRequest> requests, const PassOpti
   if (auto placed = place_rows(requests, pass); !placed) return placed;
   if (options.readout != nullptr)
     if (auto done = start_readout(requests, *options.readout); !done) return done;
+  const GraphKey key{pass.rows,   pass.sequences, pass.max_count, pass.max_keys,
+                     pass.visual, pass.taps,      pass.layers};
   if (options.on_layer || options.readout != nullptr) {
     run_layers(pass, options);
   } else {
-    const GraphKey key{pass.rows,   pass.sequences, pass.max_count, pass.max_keys,
-                       pass.visual, pass.taps,      pass.layers};
+    if (graphs_.will_record(key))
+      if (auto tuned = tune(pass); !tuned) return tuned;
     graphs_.run(device_->stream(), key, [&] { run_layers(pass, options); });
   }
   const bool wanted = options.logits || options.all_logits || options.leave != nullptr;

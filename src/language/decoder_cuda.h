@@ -132,6 +132,7 @@ class CudaDecoder : public DeviceDecoder, public std::enable_shared_from_this<Cu
   Status place_rows(std::span<const DecoderRequest> requests, Pass& pass);
   Status gather_features(std::span<const DecoderRequest> requests, std::vector<int>& ids,
                          Pass& pass);
+  Status tune(const Pass& pass);
   void embed(const Pass& pass);
   void run_layers(const Pass& pass, const PassOptions& options);
   void run_layer(const Pass& pass, int index, const PassOptions& options);

@@ -86,11 +86,10 @@ FOVEA_EXPORT void fovea_open_accelerator(
     fovea::Result<std::shared_ptr<fovea::Accelerator>>& result) {
   auto device = std::make_shared<fovea::CudaAccelerator>();
   const fovea::Status opened = device->open(options);
-  // (void): nvcc takes the assignment's own result for one that is to be looked at.
   if (opened)
-    (void)(result = std::shared_ptr<fovea::Accelerator>(std::move(device)));
+    result = std::shared_ptr<fovea::Accelerator>(std::move(device));
   else
-    (void)(result = opened.error());
+    result = opened.error();
 }
 
 FOVEA_EXPORT void fovea_list_devices(fovea::FoundDevice found, void* context) {
