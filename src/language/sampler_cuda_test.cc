@@ -79,6 +79,7 @@ class CudaSampler : public CudaTest {
     states_ = on_device(states);
     bits_ = on_device(bits);
     out_ = poisoned<ChosenToken>(options.size());
+    ids_ = poisoned<int>(options.size());
     ASSERT_TRUE(workspace_.open(stream(), static_cast<int>(options.size()), vocab));
   }
 
@@ -95,9 +96,13 @@ class CudaSampler : public CudaTest {
                         .states = states_.data(),
                         .context_bits = bits_.data(),
                         .greedy_only = greedy_only_,
-                        .out = out_.data()},
+                        .out = out_.data(),
+                        .ids = ids_.data()},
                        workspace_);
-    return on_host(out_);
+    const auto chosen = on_host(out_);
+    const auto ids = on_host(ids_);
+    for (size_t i = 0; i < ids.size(); ++i) EXPECT_EQ(ids[i], chosen[i].id);
+    return chosen;
   }
 
   // Chooses on both and counts what differs, which only rounding may excuse.
@@ -139,6 +144,7 @@ class CudaSampler : public CudaTest {
   DeviceMemory<SamplerState> states_;
   DeviceMemory<uint32_t> bits_;
   DeviceMemory<ChosenToken> out_;
+  DeviceMemory<int> ids_;
   SamplerWorkspace workspace_;
   std::mt19937 random_{17};
   int draws_ = 0;
@@ -213,14 +219,14 @@ TEST_F(CudaSampler, DrawsFromAHugeVocabulary) {
 
 // Many times over the same filters, so that every choice is met.
 TEST_F(CudaSampler, DrawsWhatRanksAboveTheCut) {
-  std::vector<SamplingOptions> options(60, {.temperature = 1, .top_k = 4, .top_p = 0.65});
+  std::vector<SamplingOptions> options(40, {.temperature = 1, .top_k = 4, .top_p = 0.65});
   for (size_t i = 0; i < options.size(); ++i) options[i].seed = i;
   start(options, 12);
   const std::vector<float> logits = {1, 2, 0.f, 2, 1, -0.f, 2, 1, -1, 1, 2, 1};
   std::vector<int> counts(12);
   for (const ChosenToken& token : choose(logits)) ++counts[static_cast<size_t>(token.id)];
-  for (const size_t id : {1u, 3u, 6u}) EXPECT_GT(counts[id], 8) << "token " << id;
-  EXPECT_EQ(counts[1] + counts[3] + counts[6], 60) << "of four equals top p keeps the lower ids";
+  for (const size_t id : {1u, 3u, 6u}) EXPECT_GT(counts[id], 5) << "token " << id;
+  EXPECT_EQ(counts[1] + counts[3] + counts[6], 40) << "of four equals top p keeps the lower ids";
   start(options, 12);
   compare(logits);
   EXPECT_EQ(different_, 0);
