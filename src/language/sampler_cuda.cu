@@ -92,9 +92,8 @@ __device__ LogitsSummary summary_of(const LogitsPart& all, double temperature) {
     summary.fault = ChoiceFault::kAllExcluded;
   summary.best = id_of(all.best);
   summary.best_score = score_of(all.best);
-  const float log_sum = logf(all.sum);
-  summary.log_total = double{all.most} + double{log_sum};
-  summary.best_logprob = -log_sum;
+  summary.log_total = double{all.most} + double{logf(all.sum)};
+  summary.best_logprob = static_cast<float>(double{all.most} - summary.log_total);
   if (temperature == 0) return summary;
   const double range =
       fmin(kMassRange * temperature, double{summary.best_score} - double{all.least_score});
