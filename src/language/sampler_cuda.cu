@@ -63,7 +63,7 @@ __device__ LogitsPart part_of(const FourLogits& logits, const FourLogits& scores
   }
   if (part.most == -HUGE_VALF) return part;
 #pragma unroll
-  for (int i = 0; i < 4; ++i) part.sum += expf(logits.at[i] - part.most);
+  for (const float logit : logits.at) part.sum += expf(logit - part.most);
   return part;
 }
 

@@ -17,10 +17,17 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr int kQwenVocab = 151'936;
 
+// Emulated threads change places slowly where a sanitizer watches.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr int kRounds = 1;
+#else
+constexpr int kRounds = 5;
+#endif
+
 // How the logits of a test are made.
-enum class Kind { kSmooth, kTies, kEqual, kExcluded, kSorted, kPeaked };
-constexpr Kind kKinds[] = {Kind::kSmooth,   Kind::kTies,   Kind::kEqual,
-                           Kind::kExcluded, Kind::kSorted, Kind::kPeaked};
+enum class Kind { kSmooth, kTies, kEqual, kExcluded, kClustered, kPeaked };
+constexpr Kind kKinds[] = {Kind::kSmooth,   Kind::kTies,      Kind::kEqual,
+                           Kind::kExcluded, Kind::kClustered, Kind::kPeaked};
 
 std::vector<float> logits_of(Kind kind, int vocab, std::mt19937& random) {
   std::normal_distribution<float> normal(0, kind == Kind::kPeaked ? 5.0f : 1.5f);
@@ -29,9 +36,10 @@ std::vector<float> logits_of(Kind kind, int vocab, std::mt19937& random) {
     logit = normal(random);
     if (kind == Kind::kTies) logit = std::round(logit * 2) / 2;
     if (kind == Kind::kEqual) logit = -1.25f;
+    // So near to each other that they are in one bin, and one far from them.
+    if (kind == Kind::kClustered) logit = &logit == logits.data() ? -20 : 3 + logit / 200;
     if (kind == Kind::kExcluded && random() % 3 != 0) logit = -kInfinity;
   }
-  if (kind == Kind::kSorted) std::sort(logits.begin(), logits.end());
   if (kind == Kind::kExcluded) logits[random() % logits.size()] = 0.5f;
   return logits;
 }
@@ -99,7 +107,7 @@ class CudaSampler : public CudaTest {
                         .out = out_.data(),
                         .ids = ids_.data()},
                        workspace_);
-    const auto chosen = on_host(out_);
+    auto chosen = on_host(out_);
     const auto ids = on_host(ids_);
     for (size_t i = 0; i < ids.size(); ++i) EXPECT_EQ(ids[i], chosen[i].id);
     return chosen;
@@ -184,13 +192,13 @@ TEST_F(CudaSampler, GreedyIsTheCpus) {
 
 TEST_F(CudaSampler, DrawsAreTheCpus) {
   for (const int vocab : {1, 7, 33, 1000, 2500}) {
-    const int rounds = vocab > 1000 ? 1 : 5;
+    const int rounds = vocab > 1000 ? 1 : kRounds;
     for (int round = 0; round < rounds; ++round) {
       start(all_filters(vocab, random_), vocab, {vocab - 1, vocab / 3});
       for (const Kind kind : kKinds) compare(logits_of(kind, vocab, random_));
     }
   }
-  EXPECT_GT(draws_, 2000);
+  EXPECT_GT(draws_, 400 * kRounds);
   EXPECT_LE(different_, draws_ / 1000);
 }
 

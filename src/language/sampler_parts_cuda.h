@@ -212,7 +212,7 @@ __device__ inline TokenMass sum_of_all(TokenMass mine) {
   __syncthreads();
   TokenMass all = 0;
 #pragma unroll
-  for (int i = 0; i < kChoiceWarps; ++i) all += parts[i];
+  for (const TokenMass part : parts) all += part;
   return all;
 }
 
