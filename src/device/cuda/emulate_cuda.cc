@@ -208,7 +208,8 @@ void Block::start(Fiber& fiber) {
   fiber.started = true;
   getcontext(&fiber.context);
   fiber.context.uc_stack.ss_sp = fiber.stack;
-  fiber.context.uc_stack.ss_size = kStackBytes;
+  // Not all stacks begin at the same place of a page, or they would push each other out of caches.
+  fiber.context.uc_stack.ss_size = kStackBytes - static_cast<size_t>(fiber.index % 61) * 192;
   fiber.context.uc_link = nullptr;
   makecontext(&fiber.context, &Block::enter, 0);
 }
