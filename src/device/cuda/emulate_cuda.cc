@@ -168,10 +168,10 @@ class Block {
     return true;
   }
 
-  void start(Fiber& fiber);
+  static void start(Fiber& fiber);
   void resume(Fiber& fiber);
   void yield();
-  void leave(Fiber& fiber);
+  void finish(Fiber& fiber);
   static void enter();
 
   const std::function<void()>* kernel_ = nullptr;
@@ -195,13 +195,18 @@ Block& here() {
   return *running;
 }
 
+// A stack serves one thread after the other: it is entered once and never left, so that sanitizers,
+// which follow calls and returns, find them in pairs.
 void Block::enter() {
   Block& block = here();
 #if defined(__SANITIZE_ADDRESS__)
   __sanitizer_finish_switch_fiber(nullptr, &block.home_stack_, &block.home_stack_bytes_);
 #endif
-  (*block.kernel_)();
-  block.leave(*block.current_);
+  for (;;) {
+    (*block.kernel_)();
+    block.finish(*block.current_);
+    block.yield();
+  }
 }
 
 void Block::start(Fiber& fiber) {
@@ -254,20 +259,12 @@ void Block::yield() {
 }
 
 // A thread that has ended is waited for no more.
-void Block::leave(Fiber& fiber) {
+void Block::finish(Fiber& fiber) {
   fiber.done = true;
   if (--barrier_.expected == barrier_.arrived && barrier_.arrived > 0) barrier_.pass();
   Warp& warp = warp_of(fiber);
   warp.alive &= ~(1u << lane_of(fiber));
   for (size_t i = 0; i < warp.meetings.size(); ++i) settle(warp, i);
-#if defined(__SANITIZE_ADDRESS__)
-  __sanitizer_start_switch_fiber(nullptr, home_stack_, home_stack_bytes_);
-#endif
-#if defined(__SANITIZE_THREAD__)
-  __tsan_switch_to_fiber(home_tsan_, 0);
-#endif
-  if (kSanitized) setcontext(&home_);
-  _longjmp(home_at_, 1);
 }
 
 void Block::run(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()>& kernel) {
@@ -287,7 +284,6 @@ void Block::run(dim3 grid, dim3 block, size_t shared_bytes, const std::function<
     const auto at = static_cast<unsigned>(i);
     fiber.thread = {at % block.x, at / block.x % block.y, at / (block.x * block.y)};
     fiber.index = i;
-    fiber.started = false;
     fiber.done = false;
     warp_of(fiber).alive |= 1u << lane_of(fiber);
   }
@@ -304,6 +300,8 @@ void Block::run(dim3 grid, dim3 block, size_t shared_bytes, const std::function<
 }
 
 }  // namespace
+
+int allocations_left = -1;
 
 Place& place() { return here().place; }
 unsigned char* shared_memory() {
@@ -338,7 +336,10 @@ void run(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()>
 
 // Memory of the device is full of NaN before it is written.
 cudaError_t cudaMalloc(void** data, size_t bytes) {
-  *data = bytes > cudaDeviceProp().totalGlobalMem ? nullptr : std::malloc(bytes);
+  int& left = fovea::emulate::allocations_left;
+  const bool is_full = left == 0 || bytes > cudaDeviceProp().totalGlobalMem;
+  if (left > 0) --left;
+  *data = is_full ? nullptr : std::malloc(bytes);
   if (*data == nullptr) return cudaErrorMemoryAllocation;
   std::memset(*data, 0xFF, bytes);
   return cudaSuccess;
