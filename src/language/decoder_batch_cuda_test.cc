@@ -21,8 +21,13 @@ class DecoderBatchCuda : public AcceleratorTest {
   void SetUp() override {
     AcceleratorTest::SetUp();
     if (IsSkipped() || HasFatalFailure()) return;
-    config_ = test::config_of(
-        test::DecoderSize{.layers = 3, .heads = 6, .kv_heads = 2, .vocab = 90, .bias = true});
+    config_ = test::config_of(test::DecoderSize{.hidden = 24,
+                                                .heads = 6,
+                                                .kv_heads = 2,
+                                                .head_dim = 8,
+                                                .intermediate = 40,
+                                                .vocab = 60,
+                                                .bias = true});
     const test::StoredTensors tensors = test::random_tensors(config_, 4);
     const auto weights =
         take_decoder_weights(config_, test::source_of(tensors, WeightFormat::kBf16));
