@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "engine/front_end.h"
 #include "engine/model.h"
 #include "engine/session.h"
 #include "weights/loader.h"
@@ -102,6 +103,11 @@ Result<std::shared_ptr<const Model>> load_model(const std::string& folder,
   auto model = std::make_shared<Model>(std::move(threads), std::move(*checkpoint), kept,
                                        std::move(*tower), std::move(*decoder));
   model->device = target->device;
+  if (model->device) {
+    auto front_end = front_end_on(model->device, model->tower.on_device());
+    if (!front_end) return front_end.error();
+    model->front_end = std::move(*front_end);
+  }
   model->gaze = std::move(gaze);
   model->in_place = !loader.in_place().empty();
   model->words = std::move(words);

@@ -136,25 +136,76 @@ inline unsigned __ballot_sync(unsigned mask, int value) {
 inline int __any_sync(unsigned mask, int value) { return __ballot_sync(mask, value) != 0; }
 inline int __all_sync(unsigned mask, int value) { return __ballot_sync(mask, !value) == 0; }
 inline unsigned __activemask() { return 0xFFFFFFFF; }
+// Over all 32 lanes.
+template <class T, class Join>
+T emulated_reduce(T value, Join join) {
+  T all[fovea::emulate::kWarp];
+  fovea::emulate::gather(&value, sizeof value, all);
+  for (int i = 1; i < fovea::emulate::kWarp; ++i) all[0] = join(all[0], all[i]);
+  return all[0];
+}
+template <class T>
+T __reduce_add_sync(unsigned /*mask*/, T value) {
+  return emulated_reduce(value, [](T a, T b) { return a + b; });
+}
+template <class T>
+T __reduce_max_sync(unsigned /*mask*/, T value) {
+  return emulated_reduce(value, [](T a, T b) { return std::max(a, b); });
+}
+template <class T>
+T __reduce_min_sync(unsigned /*mask*/, T value) {
+  return emulated_reduce(value, [](T a, T b) { return std::min(a, b); });
+}
 
 inline int __popc(unsigned bits) { return std::popcount(bits); }
 inline int __popcll(unsigned long long bits) { return std::popcount(bits); }
 inline int __clz(int bits) { return std::countl_zero(static_cast<unsigned>(bits)); }
+inline int __clzll(long long bits) {
+  return std::countl_zero(static_cast<unsigned long long>(bits));
+}
 inline int __ffs(int bits) {
   return bits == 0 ? 0 : std::countr_zero(static_cast<unsigned>(bits)) + 1;
+}
+// The upper half of the product.
+inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
+  const uint64_t low = (a & 0xFFFFFFFF) * (b & 0xFFFFFFFF);
+  const uint64_t middle = (a >> 32) * (b & 0xFFFFFFFF) + (low >> 32);
+  const uint64_t other = (a & 0xFFFFFFFF) * (b >> 32) + (middle & 0xFFFFFFFF);
+  return (a >> 32) * (b >> 32) + (middle >> 32) + (other >> 32);
 }
 inline unsigned __brev(unsigned bits) {
   unsigned turned = 0;
   for (int i = 0; i < 32; ++i) turned |= (bits >> i & 1) << (31 - i);
   return turned;
 }
-// Four of the eight bytes of a and b, as the nibbles of `chosen` say.
-inline unsigned __byte_perm(unsigned a, unsigned b, unsigned chosen) {
-  const uint64_t both = uint64_t{b} << 32 | a;
-  unsigned taken = 0;
+// Picks bytes of y:x, lowest first: three bits of each digit of `order` say which.
+inline unsigned __byte_perm(unsigned x, unsigned y, unsigned order) {
+  const uint64_t bytes = uint64_t{y} << 32 | x;
+  unsigned picked = 0;
   for (int i = 0; i < 4; ++i)
-    taken |= static_cast<unsigned>(both >> (chosen >> 4 * i & 7) * 8 & 0xFF) << 8 * i;
-  return taken;
+    picked |= static_cast<unsigned>(bytes >> 8 * (order >> 4 * i & 7) & 0xFF) << 8 * i;
+  return picked;
+}
+inline unsigned __dp4a(unsigned x, unsigned y, unsigned sum) {
+  for (int i = 0; i < 32; i += 8) sum += (x >> i & 0xFF) * (y >> i & 0xFF);
+  return sum;
+}
+inline unsigned __vabsdiffu4(unsigned x, unsigned y) {
+  unsigned steps = 0;
+  for (int i = 0; i < 32; i += 8)
+    steps |= static_cast<unsigned>(
+                 std::abs(static_cast<int>(x >> i & 0xFF) - static_cast<int>(y >> i & 0xFF)))
+             << i;
+  return steps;
+}
+inline unsigned __vsadu4(unsigned x, unsigned y) {
+  return __dp4a(__vabsdiffu4(x, y), 0x01010101, 0);
+}
+inline unsigned __vmaxu2(unsigned x, unsigned y) {
+  return std::max(x & 0xFFFF0000, y & 0xFFFF0000) | std::max(x & 0xFFFF, y & 0xFFFF);
+}
+inline unsigned __vminu2(unsigned x, unsigned y) {
+  return std::min(x & 0xFFFF0000, y & 0xFFFF0000) | std::min(x & 0xFFFF, y & 0xFFFF);
 }
 template <class T>
 T __ldg(const T* from) {
@@ -186,7 +237,14 @@ inline float __fsqrt_rn(float x) { return std::sqrt(x); }
 inline float __fmaf_rn(float x, float y, float z) { return std::fma(x, y, z); }
 inline double __dmul_rn(double x, double y) { return x * y; }
 inline double __dadd_rn(double x, double y) { return x + y; }
+inline double __dsub_rn(double x, double y) { return x - y; }
 inline double __ddiv_rn(double x, double y) { return x / y; }
+inline double __dsqrt_rn(double x) { return std::sqrt(x); }
+inline double __longlong_as_double(long long bits) { return std::bit_cast<double>(bits); }
+inline long long __double_as_longlong(double value) { return std::bit_cast<long long>(value); }
+inline unsigned long long __double2ull_rn(double value) {
+  return static_cast<unsigned long long>(std::nearbyint(value));
+}
 inline float __uint_as_float(unsigned bits) { return std::bit_cast<float>(bits); }
 inline unsigned __float_as_uint(float value) { return std::bit_cast<unsigned>(value); }
 inline float __int_as_float(int bits) { return std::bit_cast<float>(bits); }
@@ -272,12 +330,17 @@ struct cudaDeviceProp {
   int minor = 5;
   int multiProcessorCount = 4;
 };
+enum cudaDeviceAttr { cudaDevAttrMaxSharedMemoryPerBlockOptin = 97 };
 inline constexpr unsigned cudaStreamNonBlocking = 1;
 inline constexpr unsigned cudaHostAllocDefault = 0;
 inline constexpr unsigned cudaEventDisableTiming = 2;
 
 cudaError_t cudaMalloc(void** data, size_t bytes);
 cudaError_t cudaFree(void* data);
+inline cudaError_t cudaMallocAsync(void** data, size_t bytes, cudaStream_t /*stream*/) {
+  return cudaMalloc(data, bytes);
+}
+inline cudaError_t cudaFreeAsync(void* data, cudaStream_t /*stream*/) { return cudaFree(data); }
 cudaError_t cudaHostAlloc(void** data, size_t bytes, unsigned flags);
 cudaError_t cudaFreeHost(void* data);
 inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes,
@@ -339,6 +402,11 @@ inline cudaError_t cudaSetDevice(int device) {
 }
 inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int /*device*/) {
   *properties = {};
+  return cudaSuccess;
+}
+inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr /*attribute*/,
+                                          int /*device*/) {
+  *value = 64 << 10;
   return cudaSuccess;
 }
 cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes);
