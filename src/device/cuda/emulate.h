@@ -83,6 +83,9 @@ unsigned ballot(unsigned mask, bool value);
 // What every lane of the warp gave, in `all`; all 32 lanes call it together.
 void gather(const void* mine, size_t bytes, void* all);
 
+// For tests: the device has no memory after so many allocations; below 0: as long as it has.
+extern int allocations_left;
+
 }  // namespace fovea::emulate
 
 #define threadIdx (fovea::emulate::place().thread)
@@ -381,6 +384,11 @@ inline cudaError_t cudaPeekAtLastError() { return cudaSuccess; }
 inline const char* cudaGetErrorString(cudaError_t error) {
   return error == cudaErrorMemoryAllocation ? "out of memory" : "failed";
 }
+inline cudaError_t cudaDriverGetVersion(int* version) {
+  *version = 0;
+  return cudaSuccess;
+}
+inline cudaError_t cudaRuntimeGetVersion(int* version) { return cudaDriverGetVersion(version); }
 inline cudaError_t cudaGetDeviceCount(int* count) {
   *count = 1;
   return cudaSuccess;
