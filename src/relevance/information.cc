@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "relevance/information.h"
 
-#include <cmath>
 #include <cstring>
 
 #include "base/check.h"
@@ -62,12 +61,7 @@ void measure_block(const LevelView& level, int row, int col, Map& map) {
 const std::array<uint32_t, kCellPx * kCellPx + 1>& plogp_table() {
   static const auto table = [] {
     std::array<uint32_t, kCellPx * kCellPx + 1> values{};
-    // From 2 on: 0 log 0 and 1 log 1 are both 0. Only powers of two are exact, all others are
-    // irrational and so never near enough to a half for a libm's last bit to matter.
-    for (size_t n = 2; n < values.size(); ++n) {
-      const auto count = static_cast<double>(n);
-      values[n] = static_cast<uint32_t>(std::lround(count * std::log2(count) * 65536.0));
-    }
+    for (size_t n = 0; n < values.size(); ++n) values[n] = plogp(n);
     return values;
   }();
   return table;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <cstdint>
 
 #include "base/threads.h"
@@ -30,7 +31,13 @@ void measure_information_blocks(const LevelView& level, int64_t begin, int64_t e
 // The specification, in plain loops; every value is equal, since both count in integers.
 Map measure_information_reference(const LevelView& level);
 
-// n log2 n for n pixels, in 1/65536, exact at powers of two; at most kCellPx^2 pixels.
+// n log2 n for n pixels, in 1/65536. 0 log 0 and 1 log 1 are both 0. Only powers of two are exact,
+// all others are irrational and so never near enough to a half for a libm's last bit to matter.
+inline uint32_t plogp(size_t n) {
+  const auto count = static_cast<double>(n);
+  return n < 2 ? 0 : static_cast<uint32_t>(std::lround(count * std::log2(count) * 65536.0));
+}
+// The same for 0 to kCellPx^2 pixels.
 const std::array<uint32_t, kCellPx * kCellPx + 1>& plogp_table();
 
 // The score of a cell of `pixels` pixels whose bins' table values sum to `sum`.

@@ -153,6 +153,27 @@ inline unsigned __byte_perm(unsigned a, unsigned b, unsigned chosen) {
     taken |= static_cast<unsigned>(both >> (chosen >> 4 * i & 7) * 8 & 0xFF) << 8 * i;
   return taken;
 }
+inline unsigned __dp4a(unsigned x, unsigned y, unsigned sum) {
+  for (int i = 0; i < 32; i += 8) sum += (x >> i & 0xFF) * (y >> i & 0xFF);
+  return sum;
+}
+inline unsigned __vabsdiffu4(unsigned x, unsigned y) {
+  unsigned steps = 0;
+  for (int i = 0; i < 32; i += 8)
+    steps |= static_cast<unsigned>(
+                 std::abs(static_cast<int>(x >> i & 0xFF) - static_cast<int>(y >> i & 0xFF)))
+             << i;
+  return steps;
+}
+inline unsigned __vsadu4(unsigned x, unsigned y) {
+  return __dp4a(__vabsdiffu4(x, y), 0x01010101, 0);
+}
+inline unsigned __vmaxu2(unsigned x, unsigned y) {
+  return std::max(x & 0xFFFF0000, y & 0xFFFF0000) | std::max(x & 0xFFFF, y & 0xFFFF);
+}
+inline unsigned __vminu2(unsigned x, unsigned y) {
+  return std::min(x & 0xFFFF0000, y & 0xFFFF0000) | std::min(x & 0xFFFF, y & 0xFFFF);
+}
 template <class T>
 T __ldg(const T* from) {
   return *from;
@@ -184,6 +205,9 @@ inline float __fmaf_rn(float x, float y, float z) { return std::fma(x, y, z); }
 inline double __dmul_rn(double x, double y) { return x * y; }
 inline double __dadd_rn(double x, double y) { return x + y; }
 inline double __ddiv_rn(double x, double y) { return x / y; }
+inline double __dsqrt_rn(double x) { return std::sqrt(x); }
+inline long long __double_as_longlong(double value) { return std::bit_cast<long long>(value); }
+inline double __longlong_as_double(long long bits) { return std::bit_cast<double>(bits); }
 inline float __uint_as_float(unsigned bits) { return std::bit_cast<float>(bits); }
 inline unsigned __float_as_uint(float value) { return std::bit_cast<unsigned>(value); }
 inline float __int_as_float(int bits) { return std::bit_cast<float>(bits); }
@@ -331,6 +355,15 @@ inline cudaError_t cudaSetDevice(int device) {
 }
 inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int /*device*/) {
   *properties = {};
+  return cudaSuccess;
+}
+enum cudaDeviceAttr { cudaDevAttrMaxSharedMemoryPerBlockOptin = 97 };
+inline cudaError_t cudaGetDevice(int* device) {
+  *device = 0;
+  return cudaSuccess;
+}
+inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr /*which*/, int /*device*/) {
+  *value = 227 << 10;
   return cudaSuccess;
 }
 cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes);
