@@ -26,7 +26,7 @@ struct CellBlock {
   int row_begin = 0, row_end = 0;
   int col_begin = 0, col_end = 0;
 
-  int64_t cells() const { return int64_t{row_end - row_begin} * (col_end - col_begin); }
+  constexpr int64_t cells() const { return int64_t{row_end - row_begin} * (col_end - col_begin); }
   bool holds(const CellBlock& other) const {
     return other.row_begin >= row_begin && other.row_end <= row_end &&
            other.col_begin >= col_begin && other.col_end <= col_end;

@@ -2,60 +2,18 @@
 #include "gaze/regions.h"
 
 #include <algorithm>
-#include <limits>
 #include <queue>
 
 #include "base/check.h"
 
 namespace fovea {
-namespace {
-
-// Half of what the smallest share would allow: at budget/64 regions each gets exactly 64 tokens and
-// relevance has nothing left to give; with half as many, half of the tokens follow it.
-constexpr int kMeanRegionTokens = 2 * kRegionMinTokens;
-
-// The grid with at most `most` regions whose regions are nearest to square; the one with more
-// regions, then with fewer columns, where two are equal.
-Grid region_grid(Grid cells, int64_t most) {
-  Grid best{1, 1};
-  double best_aspect = std::numeric_limits<double>::infinity();
-  for (int cols = 1; cols <= std::min<int64_t>(most, cells.cols); ++cols) {
-    const Grid grid{static_cast<int>(std::min<int64_t>(most / cols, cells.rows)), cols};
-    const double tall = static_cast<double>(cells.rows) / grid.rows;
-    const double wide = static_cast<double>(cells.cols) / grid.cols;
-    const double aspect = std::max(tall / wide, wide / tall);
-    if (aspect > best_aspect || (aspect == best_aspect && grid.cells() <= best.cells())) continue;
-    best = grid;
-    best_aspect = aspect;
-  }
-  return best;
-}
-
-int ceil_div(int value, int by) { return (value + by - 1) / by; }
-
-}  // namespace
 
 std::vector<CellBlock> region_blocks(const CellTree& tree, int budget_tokens) {
-  const Grid cells = tree.grid(0);
-  const int64_t useful_tokens = std::min<int64_t>(budget_tokens, cells.cells());
-  const Grid grid = region_grid(cells, std::max<int64_t>(1, useful_tokens / kMeanRegionTokens));
-  int level = 0;  // of the cells that borders lie on
-  while (int64_t{ceil_div(tree.grid(level).rows, grid.rows)} *
-             ceil_div(tree.grid(level).cols, grid.cols) >
-         kRegionMinTokens)
-    ++level;
-  const Grid coarse = tree.grid(level);
-  FOVEA_CHECK(coarse.rows >= grid.rows && coarse.cols >= grid.cols);
-  const auto border = [level](int64_t index, int parts, int coarse_size, int size) {
-    return static_cast<int>(std::min<int64_t>(index * coarse_size / parts << level, size));
-  };
+  const RegionLayout layout = region_layout(tree.grid(0), budget_tokens);
+  FOVEA_CHECK(layout.coarse.rows >= layout.regions.rows &&
+              layout.coarse.cols >= layout.regions.cols);
   std::vector<CellBlock> blocks;
-  for (int row = 0; row < grid.rows; ++row)
-    for (int col = 0; col < grid.cols; ++col)
-      blocks.push_back({border(row, grid.rows, coarse.rows, cells.rows),
-                        border(row + 1, grid.rows, coarse.rows, cells.rows),
-                        border(col, grid.cols, coarse.cols, cells.cols),
-                        border(col + 1, grid.cols, coarse.cols, cells.cols)});
+  for (int i = 0; i < layout.regions.cells(); ++i) blocks.push_back(layout.block(i));
   return blocks;
 }
 

@@ -133,10 +133,33 @@ inline unsigned __ballot_sync(unsigned mask, int value) {
 inline int __any_sync(unsigned mask, int value) { return __ballot_sync(mask, value) != 0; }
 inline int __all_sync(unsigned mask, int value) { return __ballot_sync(mask, !value) == 0; }
 inline unsigned __activemask() { return 0xFFFFFFFF; }
+// Over all 32 lanes.
+template <class T, class Join>
+T emulated_reduce(T value, Join join) {
+  T all[fovea::emulate::kWarp];
+  fovea::emulate::gather(&value, sizeof value, all);
+  for (int i = 1; i < fovea::emulate::kWarp; ++i) all[0] = join(all[0], all[i]);
+  return all[0];
+}
+template <class T>
+T __reduce_add_sync(unsigned /*mask*/, T value) {
+  return emulated_reduce(value, [](T a, T b) { return a + b; });
+}
+template <class T>
+T __reduce_max_sync(unsigned /*mask*/, T value) {
+  return emulated_reduce(value, [](T a, T b) { return std::max(a, b); });
+}
+template <class T>
+T __reduce_min_sync(unsigned /*mask*/, T value) {
+  return emulated_reduce(value, [](T a, T b) { return std::min(a, b); });
+}
 
 inline int __popc(unsigned bits) { return std::popcount(bits); }
 inline int __popcll(unsigned long long bits) { return std::popcount(bits); }
 inline int __clz(int bits) { return std::countl_zero(static_cast<unsigned>(bits)); }
+inline int __clzll(long long bits) {
+  return std::countl_zero(static_cast<unsigned long long>(bits));
+}
 inline int __ffs(int bits) {
   return bits == 0 ? 0 : std::countr_zero(static_cast<unsigned>(bits)) + 1;
 }
@@ -204,10 +227,15 @@ inline float __fsqrt_rn(float x) { return std::sqrt(x); }
 inline float __fmaf_rn(float x, float y, float z) { return std::fma(x, y, z); }
 inline double __dmul_rn(double x, double y) { return x * y; }
 inline double __dadd_rn(double x, double y) { return x + y; }
+inline double __dsub_rn(double x, double y) { return x - y; }
 inline double __ddiv_rn(double x, double y) { return x / y; }
 inline double __dsqrt_rn(double x) { return std::sqrt(x); }
-inline long long __double_as_longlong(double value) { return std::bit_cast<long long>(value); }
+inline unsigned long long __umul64hi(unsigned long long x, unsigned long long y) {
+  __extension__ typedef unsigned __int128 Wide;  // NOLINT(modernize-use-using)
+  return static_cast<unsigned long long>(static_cast<Wide>(x) * y >> 64);
+}
 inline double __longlong_as_double(long long bits) { return std::bit_cast<double>(bits); }
+inline long long __double_as_longlong(double value) { return std::bit_cast<long long>(value); }
 inline float __uint_as_float(unsigned bits) { return std::bit_cast<float>(bits); }
 inline unsigned __float_as_uint(float value) { return std::bit_cast<unsigned>(value); }
 inline float __int_as_float(int bits) { return std::bit_cast<float>(bits); }
@@ -293,6 +321,7 @@ struct cudaDeviceProp {
   int minor = 5;
   int multiProcessorCount = 4;
 };
+enum cudaDeviceAttr { cudaDevAttrMaxSharedMemoryPerBlockOptin = 97 };
 inline constexpr unsigned cudaStreamNonBlocking = 1;
 inline constexpr unsigned cudaHostAllocDefault = 0;
 inline constexpr unsigned cudaEventDisableTiming = 2;
@@ -357,13 +386,9 @@ inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int /*dev
   *properties = {};
   return cudaSuccess;
 }
-enum cudaDeviceAttr { cudaDevAttrMaxSharedMemoryPerBlockOptin = 97 };
-inline cudaError_t cudaGetDevice(int* device) {
-  *device = 0;
-  return cudaSuccess;
-}
-inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr /*which*/, int /*device*/) {
-  *value = 227 << 10;
+inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr /*attribute*/,
+                                          int /*device*/) {
+  *value = 64 << 10;
   return cudaSuccess;
 }
 cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes);
