@@ -87,7 +87,7 @@ void attention_dense_cuda(cudaStream_t stream, const AttentionShape& shape,
                           AttentionWorkspace& workspace, KernelChoice choice) {
   const bool dense = shape.sequences == 1 && !shape.causal && sequence.key_bias == nullptr;
   if (choice == KernelChoice::kBest && dense && workspace.tensor_cores() &&
-      attention_cudnn(stream, shape, sequence, q, q_stride, out, out_stride))
+      attention_cudnn(stream, shape, sequence, q, q_stride, out, out_stride, workspace))
     return;
   attention_cuda(stream, shape, sequence_on_device, q, q_stride, out, out_stride, workspace,
                  choice);

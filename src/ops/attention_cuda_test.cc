@@ -322,7 +322,7 @@ TEST_F(AttentionCuda, CudnnEqualsTheReference) {
     make({heads, heads, head_dim, {{patches, patches}}});
     auto out = poisoned<bf16>(q_.size());
     const Status done = attention_cudnn(stream(), shape_, described_[0], q_memory_.data(),
-                                        q_stride_, out.data(), q_stride_);
+                                        q_stride_, out.data(), q_stride_, workspace_);
     ASSERT_TRUE(done) << done.error().message;
     expect_near(on_host(out), expected(), "cuDNN");
   }

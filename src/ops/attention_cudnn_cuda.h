@@ -8,13 +8,14 @@
 
 namespace fovea {
 
-// Whether cuDNN is there.
+// Whether cuDNN is there, for the current device.
 bool cudnn_attention_available();
 
 // Enqueues the attention of attention_dense_cuda, or tells why it cannot; then nothing was
-// enqueued. The plan of a shape is made at its first call, outside of a graph's capture.
+// enqueued. A shape's plan is made at its first call, which must not be one that a graph captures:
+// then the answer is no.
 Status attention_cudnn(cudaStream_t stream, const AttentionShape& shape,
                        const AttentionSequence& sequence, const bf16* q, int64_t q_stride,
-                       bf16* out, int64_t out_stride);
+                       bf16* out, int64_t out_stride, AttentionWorkspace& workspace);
 
 }  // namespace fovea
