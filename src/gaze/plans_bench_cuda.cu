@@ -27,7 +27,8 @@ Map hills(std::mt19937& random) {
     for (int r = 0; r < map.grid.rows; ++r)
       for (int c = 0; c < map.grid.cols; ++c) {
         const int distance = (r - row) * (r - row) + (c - col) * (c - col);
-        const auto score = static_cast<int64_t>(height) * width * width / (width * width + distance);
+        const auto score =
+            static_cast<int64_t>(height) * width * width / (width * width + distance);
         map.at(r, c) = std::max(map.at(r, c), static_cast<uint16_t>(score + below(2'000)));
       }
   }
@@ -131,7 +132,10 @@ class PlansBench {
     plan(0);
     const bool verified = same_plan(maker, 0) && same_plan(maker, kBatch - 1);
     const double ms = bench_.ms_of(1, plan);
-    bench_.add(verified, {name, ms, "ms", {},
+    bench_.add(verified, {name,
+                          ms,
+                          "ms",
+                          {},
                           text_of("budget %d; %.2f us an image of %d", kBudgetTokens,
                                   1000 * ms / kBatch, kBatch)});
   }

@@ -124,6 +124,8 @@ class Decoder {
 
   const TextConfig& config() const { return config_; }
   size_t bytes() const;  // of its weights
+  // What a device made of it; null: the CPU has it.
+  DeviceDecoder* on_device() const { return device_.get(); }
 
  private:
   bool work(Threads& threads, const TokenRun& run, DecoderMemory& memory,

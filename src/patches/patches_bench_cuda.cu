@@ -14,15 +14,14 @@ namespace {
 constexpr Size kCanvas = kEmulated ? Size{128, 128} : Size{1024, 1024};
 constexpr int kBatch = kEmulated ? 2 : 32;
 constexpr int kSets = kEmulated ? 1 : 2;
-constexpr int kFrames = 2;  // as the tower reads them
+constexpr int kFrames = 2;        // as the tower reads them
 constexpr double kOverlap = 0.8;  // of a plan with the one before
 constexpr size_t kFlushBytes = kEmulated ? 1 << 10 : size_t{256} << 20;  // more than any cache
 
 Image noise(Size size, uint32_t seed) {
   Image image(size);
   std::mt19937 random(seed + 5);
-  for (size_t i = 0; i < image.rgb.size(); ++i)
-    image.rgb[i] = static_cast<uint8_t>(random() >> 9);
+  for (size_t i = 0; i < image.rgb.size(); ++i) image.rgb[i] = static_cast<uint8_t>(random() >> 9);
   return image;
 }
 
@@ -132,10 +131,10 @@ class PatchesBench {
 
   void sample(int call, const SamplingOrder& order, int frames) {
     const auto set = static_cast<size_t>(call % kSets);
-    sample_patches_cuda(bench_.get(), pyramids_.of_call(call).view(), plans_.device,
-                        {frames, values_.data() + set * values_.size() / kSets, places_.data(),
-                         offsets_.data()},
-                        order);
+    sample_patches_cuda(
+        bench_.get(), pyramids_.of_call(call).view(), plans_.device,
+        {frames, values_.data() + set * values_.size() / kSets, places_.data(), offsets_.data()},
+        order);
   }
   double sample_ms(const SamplingOrder& order, int frames) {
     return bench_.ms_of(kSets, [&](int call) { sample(call, order, frames); });
@@ -153,8 +152,7 @@ class PatchesBench {
     if (cpu == nullptr || !pyramid) return false;
     Plan plan;
     plan.cells = plans_.plans[static_cast<size_t>(image)];
-    const Patches expected =
-        cpu(bench_.report().threads(), *pyramid, plan, PatchFormat::kBFloat16);
+    const Patches expected = cpu(bench_.report().threads(), *pyramid, plan, PatchFormat::kBFloat16);
     const int first = bench_.on_host(offsets_.data() + image, 1).front();
     if (first < 0 || static_cast<size_t>(first) * kPatchValues >= values_.size()) return false;
     const auto values = bench_.on_host(values_.data() + int64_t{first} * kPatchValues,
@@ -164,9 +162,7 @@ class PatchesBench {
 
   // The plan before told where to look; four in five of its cells are in this one too.
   void warm() {
-    const auto flush = [&] {
-      cudaMemsetAsync(flush_.data(), 0, flush_.bytes(), bench_.get());
-    };
+    const auto flush = [&] { cudaMemsetAsync(flush_.data(), 0, flush_.bytes(), bench_.get()); };
     const double cold_ms = bench_.ms_after(flush, [&] { sample(0, {}, kFrames); });
     const auto flush_and_warm = [&] {
       flush();
@@ -185,13 +181,14 @@ class PatchesBench {
   }
 
   void add(bool verified, const char* name, double ms, const std::string& note) {
-    const double bytes = static_cast<double>(plans_.count()) *
-                         (3.0 * kCellPx * kCellPx + sizeof(uint16_t) * kPatchesPerCell * kPatchValues);
+    const double bytes =
+        static_cast<double>(plans_.count()) *
+        (3.0 * kCellPx * kCellPx + sizeof(uint16_t) * kPatchesPerCell * kPatchValues);
     const auto limit = limit_of(bytes, bench_.ceilings.copy_bytes_per_ms);
-    bench_.add(verified, {name, ms, "ms", limit,
-                          text_of("%.0f GB/s, %.0f %% of copy; ", bytes / ms / 1e6,
-                                  percent_of(limit, ms)) +
-                              note});
+    bench_.add(
+        verified,
+        {name, ms, "ms", limit,
+         text_of("%.0f GB/s, %.0f %% of copy; ", bytes / ms / 1e6, percent_of(limit, ms)) + note});
   }
 
   CudaBench& bench_;

@@ -18,8 +18,7 @@ constexpr int kSets = kEmulated ? 1 : 3;
 Image noise(Size size, uint32_t seed) {
   Image image(size);
   std::mt19937 random(seed + 1);
-  for (size_t i = 0; i < image.rgb.size(); ++i)
-    image.rgb[i] = static_cast<uint8_t>(random() >> 9);
+  for (size_t i = 0; i < image.rgb.size(); ++i) image.rgb[i] = static_cast<uint8_t>(random() >> 9);
   return image;
 }
 
@@ -87,8 +86,7 @@ void bench_update(CudaBench& bench, BenchPyramids& pyramids) {
   PyramidsOnDevice& first = pyramids.sets.front();
   upload_canvas_cuda(bench.get(), first.view(), 0, canvas.rgb.data());
   update(0);
-  const bool verified =
-      same_levels(bench, first.view(), 0, pyramid_of_cpu(bench, canvas, kLevels));
+  const bool verified = same_levels(bench, first.view(), 0, pyramid_of_cpu(bench, canvas, kLevels));
   const double ms = bench.ms_of(static_cast<int>(pyramids.sets.size()), update);
   const double whole_ms = build_ms(bench, pyramids, PyramidLoads::kDirect);
   const double share = static_cast<double>(count) / static_cast<double>(grid.cells());
@@ -140,9 +138,7 @@ void bench_texture(CudaBench& bench, BenchPyramids& pyramids) {
   }
   if (!bench.good()) return;
   const bool verified = same_texture(bench, textures[0], pyramids.of(0));
-  const double ms = bench.ms_of(2, [&](int call) {
-    textures[call % 2].build(bench.get());
-  });
+  const double ms = bench.ms_of(2, [&](int call) { textures[call % 2].build(bench.get()); });
   const double bytes = pyramids.bytes() / 3 * 4;  // RGBA
   const auto limit = limit_of(bytes, bench.ceilings.copy_bytes_per_ms);
   bench.add(verified, {"pyramid/texture/4096x4096x5", ms, "ms", limit,

@@ -52,7 +52,8 @@ void run_relevance(CudaBench& bench) {
   RelevanceMemory maps;
   DetailMemory detail;
   if (!pyramids.make(bench, kCanvas, kBatch, 0, kSets, busy_picture) ||
-      !bench.check(workspace.make(kCanvas, kBatch)) || !bench.check(maps.make(kCanvas, 0, kBatch)) ||
+      !bench.check(workspace.make(kCanvas, kBatch)) ||
+      !bench.check(maps.make(kCanvas, 0, kBatch)) ||
       !bench.check(detail.make(kCanvas, level_count(kCanvas), kBatch)))
     return;
   const auto measure = [&](int call) {

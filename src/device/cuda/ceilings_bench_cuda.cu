@@ -40,9 +40,7 @@ __global__ void __launch_bounds__(kThreads) add_words(const uint4* from, unsigne
 }
 
 LaunchShape whole(cudaStream_t stream) {
-  return {.grid = static_cast<unsigned>(kWords / kBlockWords),
-          .block = kThreads,
-          .stream = stream};
+  return {.grid = static_cast<unsigned>(kWords / kBlockWords), .block = kThreads, .stream = stream};
 }
 
 void add_rate(CudaBench& bench, bool verified, const char* name, double bytes_per_ms,
@@ -53,7 +51,9 @@ void add_rate(CudaBench& bench, bool verified, const char* name, double bytes_pe
 void bench_copy(CudaBench& bench, DeviceMemory<uint4>& from, DeviceMemory<uint4>& to) {
   cudaMemsetAsync(from.data(), 0x5A, kBytes, bench.get());
   cudaMemsetAsync(to.data(), 0, kBytes, bench.get());
-  const auto by_kernel = [&](int) { launch(copy_words, whole(bench.get()), from.data(), to.data()); };
+  const auto by_kernel = [&](int) {
+    launch(copy_words, whole(bench.get()), from.data(), to.data());
+  };
   by_kernel(0);
   const uint4 last = bench.on_host(to.data() + kWords - 1, 1).front();
   const double kernel_ms = bench.ms_of(1, by_kernel);

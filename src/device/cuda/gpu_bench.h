@@ -22,6 +22,7 @@ struct GpuCeilings {
   double upload_bytes_per_ms = 0;  // from pinned memory of the host
   double product_flop_per_ms = 0;  // of a large product in bf16
 };
+GpuCeilings& measured_ceilings();
 
 // Runs the benches of the library, one after the other. An error is kept until the next row is
 // added, which then says that it could not be measured.
@@ -70,7 +71,7 @@ class CudaBench {
   // The same for what makes several rows.
   void settle(const std::string& name);
 
-  GpuCeilings ceilings;
+  GpuCeilings& ceilings = measured_ceilings();
 
  private:
   std::shared_ptr<CudaAccelerator> device_;

@@ -228,6 +228,11 @@ void fill_random_cuda(cudaStream_t stream, bf16* values, int64_t count, uint32_t
            count, seed, scale);
 }
 
+GpuCeilings& measured_ceilings() {
+  static GpuCeilings ceilings;
+  return ceilings;
+}
+
 std::vector<CudaBenchEntry>& cuda_bench_entries() {
   static std::vector<CudaBenchEntry> entries;
   return entries;
