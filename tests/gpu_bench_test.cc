@@ -11,7 +11,7 @@ namespace {
 
 const std::string kModel = FOVEA_SOURCE_DIR "/models/tiny";
 
-class GpuBench : public testing::Test {
+class GpuBenchProgram : public testing::Test {
  protected:
   void SetUp() override { setenv("FOVEA_CUDA_LIBRARY", FOVEA_EMULATED_LIBRARY, 1); }
   void TearDown() override { unsetenv("FOVEA_CUDA_LIBRARY"); }
@@ -79,7 +79,7 @@ void expect_rows(const std::set<std::string>& found, const std::set<std::string>
   for (const std::string& name : wanted) EXPECT_TRUE(found.count(name) == 1) << name;
 }
 
-TEST_F(GpuBench, EveryRowIsVerified) {
+TEST_F(GpuBenchProgram, EveryRowIsVerified) {
   const std::set<std::string> found = rows({"bench", "gpu", "--json", "--model", kModel});
   expect_rows(found, kKernelRows);
   expect_rows(found, kModelRows);
@@ -89,14 +89,14 @@ TEST_F(GpuBench, EveryRowIsVerified) {
   EXPECT_EQ(products, 5 + 2 * 5 + 2 * 4);
 }
 
-TEST_F(GpuBench, WrongUseIsRefused) {
+TEST_F(GpuBenchProgram, WrongUseIsRefused) {
   expect_refused({"bench", "gpu", "--device", "cpu"}, "--device cuda");
   expect_refused({"bench", "gpu", "--device", "cuda:99"}, "cuda:99");
   expect_refused({"bench", "gpu", "--kernels", "fast"}, "--kernels");
   expect_refused({"bench", "front-end", "--device", "cuda"}, "--device");
 }
 
-TEST_F(GpuBench, AModelThatIsNotThereDoesNotTakeTheOtherRowsAway) {
+TEST_F(GpuBenchProgram, AModelThatIsNotThereDoesNotTakeTheOtherRowsAway) {
   const Outcome run = run_fovea({"bench", "gpu", "--json", "--model", "/nonexistent"});
   EXPECT_EQ(run.status, 1);
   EXPECT_NE(run.err.find("/nonexistent"), std::string::npos) << run.err;

@@ -26,14 +26,9 @@ class GpuBench {
 
   // What the CPU's functions are called with.
   virtual Threads& threads() = 0;
-  // One of the program's functions, by its name; null: it has none of that name.
-  template <class Function>
-  Function* of_cpu(const char* name) const {
-    return reinterpret_cast<Function*>(function(name));
-  }
-
- protected:
-  virtual void* function(const char* name) const = 0;
+  // One of the program's functions, by its name; null: it has none of that name. Cast it to
+  // decltype(&f), which both sides know from the same header.
+  virtual void* of_cpu(const char* name) const = 0;
 };
 
 // What each run-time library exports for it: adds the rows of its kernels.

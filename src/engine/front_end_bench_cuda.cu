@@ -12,11 +12,11 @@
 namespace fovea {
 namespace {
 
-constexpr Size kCanvas = kEmulated ? Size{128, 96} : Size{1024, 1024};
+constexpr Size kCanvas = kEmulated ? Size{64, 64} : Size{1024, 1024};
 constexpr int kBatch = kEmulated ? 2 : 32;
 constexpr int kSets = 2;  // uploads fill one while the other is read
-constexpr int kBudgetTokens = kEmulated ? 8 : 68;
-constexpr int kUploads = kEmulated ? 2 : 40;  // batches of a round
+constexpr int kBudgetTokens = kEmulated ? 3 : 68;
+constexpr int kUploads = kEmulated ? 1 : 40;  // batches of a round
 
 Image busy_picture(Size size, uint32_t seed) { return scene_image(size, seed + 1, 300); }
 
@@ -62,10 +62,12 @@ class FrontEndBench {
   // The CPU's plan from its own maps, and its patches.
   bool same_as_cpu(int image) {
     GpuBench& report = bench_.report();
-    auto* const relevance = report.of_cpu<decltype(measure_relevance)>("measure_relevance");
-    auto* const lost = report.of_cpu<decltype(measure_detail)>("measure_detail");
-    auto* const plan_of = report.of_cpu<decltype(make_plan)>("make_plan");
-    auto* const sample = report.of_cpu<decltype(sample_patches)>("sample_patches");
+    const auto relevance =
+        reinterpret_cast<decltype(&measure_relevance)>(report.of_cpu("measure_relevance"));
+    const auto lost = reinterpret_cast<decltype(&measure_detail)>(report.of_cpu("measure_detail"));
+    const auto plan_of = reinterpret_cast<decltype(&make_plan)>(report.of_cpu("make_plan"));
+    const auto sample =
+        reinterpret_cast<decltype(&sample_patches)>(report.of_cpu("sample_patches"));
     const auto pyramid = pyramid_of_cpu(bench_, pyramids_.of(image), 0);
     if (relevance == nullptr || lost == nullptr || plan_of == nullptr || sample == nullptr ||
         !pyramid)

@@ -30,7 +30,7 @@ void first_token(Bench& bench, const std::shared_ptr<const Model>& model, const 
                  const AskOptions& options, double wanted_ms) {
   const AskSizes sizes = sizes_for(bench.description);
   if (bench.progress) bench.progress(name);
-  const std::string question = long_question(model, options);
+  const std::string question = sizes.calls == 1 ? "What?" : long_question(model, options);
   const Image picture = random_picture(sizes.picture);
   const int64_t cells = grid_at(sizes.picture, 0).cells();
   std::vector<double> times;

@@ -27,9 +27,7 @@ class GpuRows : public GpuBench {
     bench_.failed.push_back(name + ": " + error.message);
   }
   Threads& threads() override { return bench_.threads; }
-
- protected:
-  void* function(const char* name) const override {
+  void* of_cpu(const char* name) const override {
     const std::pair<std::string_view, void*> known[] = {
         {"build_pyramid", reinterpret_cast<void*>(&build_pyramid)},
         {"measure_relevance", reinterpret_cast<void*>(&measure_relevance)},

@@ -13,7 +13,7 @@
 namespace fovea {
 namespace {
 
-constexpr Size kCanvas = kEmulated ? Size{96, 64} : Size{1024, 1024};
+constexpr Size kCanvas = kEmulated ? Size{64, 64} : Size{1024, 1024};
 constexpr int kRequests = kEmulated ? 2 : 32;
 constexpr int kQuestionTokens = kEmulated ? 3 : 32;
 constexpr int kAnswerTokens = kEmulated ? 2 : 32;
@@ -207,7 +207,7 @@ class InFlight {
 
 void bench_in_flight_cuda(CudaBench& bench, const ModelConfig& config, CudaTower& tower,
                           CudaDecoder& decoder) {
-  constexpr int kSmallBudget = kEmulated ? 4 : 68;
+  constexpr int kSmallBudget = kEmulated ? 3 : 68;
   const auto cells = static_cast<int>(grid_at(kCanvas, 0).cells());
   InFlight(bench, config, tower, decoder).run("in-flight/32", MakerKind::kQuadtree, kSmallBudget);
   InFlight(bench, config, tower, decoder).run("in-flight/32/full", MakerKind::kUniform, cells);

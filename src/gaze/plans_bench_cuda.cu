@@ -110,7 +110,7 @@ class PlansBench {
   }
 
   bool same_plan(MakerKind maker, int image) {
-    auto* const cpu = bench_.report().of_cpu<decltype(make_plan)>("make_plan");
+    const auto cpu = reinterpret_cast<decltype(&make_plan)>(bench_.report().of_cpu("make_plan"));
     if (cpu == nullptr) return false;
     Scene scene;
     scene.canvas = kCanvas;

@@ -147,7 +147,8 @@ class PatchesBench {
     return same_patches(0) && same_patches(kBatch - 1);
   }
   bool same_patches(int image) {
-    auto* const cpu = bench_.report().of_cpu<decltype(sample_patches)>("sample_patches");
+    const auto cpu =
+        reinterpret_cast<decltype(&sample_patches)>(bench_.report().of_cpu("sample_patches"));
     const auto pyramid = pyramid_of_cpu(bench_, pyramids_.of(image), 0);
     if (cpu == nullptr || !pyramid) return false;
     Plan plan;

@@ -53,7 +53,8 @@ struct BenchPyramids {
 
 // The CPU's pyramid of a picture; none where the program does not lend the function.
 inline std::optional<Pyramid> pyramid_of_cpu(CudaBench& bench, const Image& picture, int levels) {
-  auto* const build = bench.report().of_cpu<decltype(build_pyramid)>("build_pyramid");
+  const auto build =
+      reinterpret_cast<decltype(&build_pyramid)>(bench.report().of_cpu("build_pyramid"));
   if (build == nullptr) return std::nullopt;
   return build(bench.report().threads(), picture, levels);
 }

@@ -7,7 +7,7 @@
 namespace fovea {
 namespace {
 
-constexpr Size kCanvas = kEmulated ? Size{96, 64} : Size{1024, 1024};
+constexpr Size kCanvas = kEmulated ? Size{64, 32} : Size{1024, 1024};
 constexpr int kBatch = kEmulated ? 2 : 32;
 constexpr int kSets = kEmulated ? 1 : 2;
 
@@ -35,8 +35,10 @@ bool same_detail(CudaBench& bench, const DeviceDetail& detail, int image, const 
 
 bool same_as_cpu(CudaBench& bench, const BenchPyramids& pyramids, const DeviceRelevance& maps,
                  const DeviceDetail& detail, int image) {
-  auto* const relevance = bench.report().of_cpu<decltype(measure_relevance)>("measure_relevance");
-  auto* const lost = bench.report().of_cpu<decltype(measure_detail)>("measure_detail");
+  const auto relevance =
+      reinterpret_cast<decltype(&measure_relevance)>(bench.report().of_cpu("measure_relevance"));
+  const auto lost =
+      reinterpret_cast<decltype(&measure_detail)>(bench.report().of_cpu("measure_detail"));
   const auto pyramid = pyramid_of_cpu(bench, pyramids.of(image), 0);
   if (relevance == nullptr || lost == nullptr || !pyramid) return false;
   const Relevance parts = relevance(bench.report().threads(), *pyramid, nullptr, {});
