@@ -53,14 +53,17 @@ Result<Answer> Session::ask(std::span<const Turn> turns, const AskOptions& optio
     reading = read_prompt(state, *prompt, options,
                           {.answer = round > 0,
                            .couple = asks_model && round < rounds,
-                           .attention = options.attention && round > 0},
+                           .attention = options.attention && round > 0,
+                           .leave = leave_logits(model, options)},
                           keep_going);
     watch.lap(round > 0 ? "prefill" : "read");
     if (auto worked = model.worked(); !worked) return worked.error();
     if (!reading.done) break;
-    if (note_reading(reading, round, rounds, options, *looks, answer.trace)) break;
+    const auto enough = note_reading(state, reading, round, rounds, options, *looks, answer.trace);
+    if (!enough) return enough.error();
+    if (*enough) break;
   }
-  if (!reading.logits.empty() && !cancelled) {
+  if ((!reading.logits.empty() || reading.left_logits) && !cancelled) {
     if (auto sound = model.sound(); !sound) return sound.error();
     auto status = generate(state, *prompt, reading.logits, options, on_text, watch, answer);
     if (!status) return status.error();

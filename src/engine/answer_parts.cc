@@ -118,6 +118,7 @@ Status check_context(const Model& model, const TokenPrompt& prompt, const AskOpt
         visual > 0 ? "try a smaller budget or fewer images" : "shorten the question"));
   const int64_t tokens =
       prompt.tokens() + std::min(room_for_answer(model, prompt, options), kAnswerAtOnce);
+  if (model.device) return Done{};  // it says by itself what does not fit
   MemoryNeed need = memory_need(model.config(), model.format, tokens, 4);
   if (need.kv_bytes > available_memory_bytes())
     return failed(fmt::format(
@@ -131,13 +132,23 @@ int64_t room_for_answer(const Model& model, const TokenPrompt& prompt, const Ask
   return std::min<int64_t>(options.max_tokens, model.config().text.max_positions - prompt.tokens());
 }
 
-bool note_reading(const Reading& reading, int round, int rounds, const AskOptions& options,
-                  std::span<Looked> looks, Trace& trace) {
+bool leave_logits(const Model& model, const AskOptions& options) {
+  return model.decoder.answers() && options.likely_tokens == 0;
+}
+
+Result<bool> note_reading(const SessionState& state, const Reading& reading, int round, int rounds,
+                          const AskOptions& options, std::span<Looked> looks, Trace& trace) {
   // What the first reading found in memory is of earlier questions; the rest is of this one.
   if (round == 0 || (round == 1 && !any_asks_model(looks)))
     trace.usage.kept_tokens = reading.kept_tokens;
   if (round == 0) return false;
-  trace.confidence = confidence_of({reading.logits.data(), reading.logits.size()});
+  if (reading.left_logits) {
+    const auto confidence = state.model->decoder.confidence(state.memory);
+    if (!confidence) return confidence.error();
+    trace.confidence = *confidence;
+  } else {
+    trace.confidence = confidence_of({reading.logits.data(), reading.logits.size()});
+  }
   for (Looked& looked : looks) {
     if (static_cast<int>(looked.saccades.size()) != round) continue;
     looked.saccades.back().read_ms = reading.ms;

@@ -25,6 +25,9 @@ Result<std::vector<Looked>> glance_at_images(SessionState& state, std::span<cons
                                              const AskOptions& options,
                                              const std::function<bool()>& keep_going);
 
+// Whether the device draws the tokens, so that logits need not leave it.
+bool leave_logits(const Model& model, const AskOptions& options);
+
 // A prompt longer than the context, or than memory has room for, is an error that says both.
 Status check_context(const Model& model, const TokenPrompt& prompt, const AskOptions& options);
 
@@ -34,8 +37,8 @@ inline constexpr int64_t kAnswerAtOnce = 1024;
 int64_t room_for_answer(const Model& model, const TokenPrompt& prompt, const AskOptions& options);
 
 // Puts what was read in `round` into the trace; true where no further look is to follow.
-bool note_reading(const Reading& reading, int round, int rounds, const AskOptions& options,
-                  std::span<Looked> looks, Trace& trace);
+Result<bool> note_reading(const SessionState& state, const Reading& reading, int round, int rounds,
+                          const AskOptions& options, std::span<Looked> looks, Trace& trace);
 
 void report_looks(const SessionState& state, std::span<const Turn> turns, const TokenPrompt& prompt,
                   std::span<const int> images, std::vector<Looked> looks,

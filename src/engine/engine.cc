@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/check.h"
 #include "base/text.h"
 #include "engine/model.h"
 #include "engine/session.h"
@@ -46,6 +47,15 @@ Result<Target> target_of(const LoadOptions& options) {
   auto device = open_accelerator(options.device, options.kernels == "portable");
   if (!device) return device.error();
   return Target{std::move(*device), WeightFormat::kBf16};
+}
+
+Result<std::shared_ptr<DeviceFrontEnd>> front_end_on(const std::shared_ptr<Accelerator>& device,
+                                                     const std::shared_ptr<DeviceTower>& tower) {
+  const auto make = reinterpret_cast<MakeFrontEnd>(device->function(kMakeFrontEndSymbol));
+  FOVEA_CHECK(make != nullptr);
+  Result<std::shared_ptr<DeviceFrontEnd>> made = failed("");
+  make(device, tower, made);
+  return made;
 }
 
 Result<Words> load_words(const std::string& folder, const ModelConfig& config) {
@@ -102,6 +112,11 @@ Result<std::shared_ptr<const Model>> load_model(const std::string& folder,
   auto model = std::make_shared<Model>(std::move(threads), std::move(*checkpoint), kept,
                                        std::move(*tower), std::move(*decoder));
   model->device = target->device;
+  if (model->device) {
+    auto front_end = front_end_on(model->device, model->tower.on_device());
+    if (!front_end) return front_end.error();
+    model->front_end = std::move(*front_end);
+  }
   model->gaze = std::move(gaze);
   model->in_place = !loader.in_place().empty();
   model->words = std::move(words);

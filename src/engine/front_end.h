@@ -3,11 +3,14 @@
 // question.
 #pragma once
 
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/stopwatch.h"
 #include "base/threads.h"
+#include "engine/device_front_end.h"
 #include "fovea/fovea.h"
 #include "pyramid/canvas.h"
 #include "pyramid/pyramid.h"
@@ -15,17 +18,29 @@
 
 namespace fovea {
 
-struct Prepared {
-  Size image;
-  Pyramid pyramid;
-  Detail detail;
+// An image on its canvas. Where a device has the pyramid, the CPU makes one of its own when a
+// person wants to see it.
+class Prepared {
+ public:
+  Prepared(Size image_size, Pyramid pyramid, Detail its_detail);
+  Prepared(Size image_size, Image canvas_pixels, std::shared_ptr<OnDevice> there);
 
-  Size canvas() const { return pyramid.canvas(); }
+  Size canvas() const { return canvas_; }
+  const Pyramid& pyramid(Threads& threads) const;
+
+  Size image;
+  Detail detail;                        // empty until a device was asked for it
+  std::shared_ptr<OnDevice> on_device;  // null: the CPU
+
+ private:
+  Size canvas_;
+  mutable Image pixels_;  // until the pyramid has them
+  mutable std::optional<Pyramid> pyramid_;
 };
 
-// Fits the image to its canvas and builds the pyramid.
+// Fits the image to its canvas and builds the pyramid, on the device where one is given.
 Result<Prepared> prepare(Threads& threads, Image image, const CanvasLimits& limits,
-                         Stopwatch& watch);
+                         Stopwatch& watch, DeviceFrontEnd* device = nullptr);
 
 struct Choice {
   Relevance relevance;
@@ -37,7 +52,7 @@ struct Choice {
 // Measures relevance and makes the plan. Fixations steer every maker: where no coupling is given,
 // nearness to them stands for it.
 Result<Choice> choose(Threads& threads, const Prepared& prepared, const SeeOptions& options,
-                      Stopwatch& watch);
+                      Stopwatch& watch, DeviceFrontEnd* device = nullptr);
 
 // What a person may look at, out of both; the maps are moved out of `choice`. `patches` and the
 // stages in `watch` go into the caption.

@@ -2,9 +2,11 @@
 #include "engine/generate.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "engine/answer_parts.h"
+#include "language/device_decoder.h"
 #include "language/positions.h"
 #include "language/stop_strings.h"
 #include "language/tokenizer.h"
@@ -45,6 +47,77 @@ class Output {
   Answer& answer_;
 };
 
+// Draws the tokens of an answer, reading each before the next.
+class TokenSource {
+ public:
+  TokenSource() = default;
+  TokenSource(const TokenSource&) = delete;
+  TokenSource& operator=(const TokenSource&) = delete;
+  virtual ~TokenSource() = default;
+  virtual Result<SampledToken> next() = 0;
+};
+
+// By the CPU's sampler, from logits in its memory.
+class SampledSource : public TokenSource {
+ public:
+  SampledSource(SessionState& state, const TokenPrompt& prompt, const Buffer<float>& logits,
+                Sampler sampler)
+      : state_(state), prompt_(prompt), present_(&logits), sampler_(std::move(sampler)) {}
+
+  Result<SampledToken> next() override {
+    if (count_ > 0) {
+      const Model& model = *state_.model;
+      const TokenPosition at =
+          text_position(prompt_.next_position + static_cast<float>(count_ - 1));
+      next_ = model.decoder.decode(*model.threads, {{&last_, 1}, {&at, 1}, {}}, state_.memory);
+      if (next_.empty()) return model.worked().error();
+      present_ = &next_;
+    }
+    auto sampled = sampler_.sample({present_->data(), present_->size()});
+    if (sampled) last_ = sampled->id;
+    ++count_;
+    return sampled;
+  }
+
+ private:
+  SessionState& state_;
+  const TokenPrompt& prompt_;
+  const Buffer<float>* present_;
+  Buffer<float> next_;
+  Sampler sampler_;
+  int last_ = 0;
+  int64_t count_ = 0;
+};
+
+// By the device itself.
+class DeviceSource : public TokenSource {
+ public:
+  DeviceSource(SessionState& state, std::unique_ptr<DeviceAnswer> answer)
+      : state_(state), answer_(std::move(answer)) {}
+  Result<SampledToken> next() override { return answer_->next(state_.memory); }
+
+ private:
+  SessionState& state_;
+  std::unique_ptr<DeviceAnswer> answer_;
+};
+
+Result<std::unique_ptr<TokenSource>> source_of(SessionState& state, const TokenPrompt& prompt,
+                                               const Buffer<float>& logits,
+                                               const AskOptions& options, int64_t most_tokens) {
+  const Model& model = *state.model;
+  if (leave_logits(model, options)) {
+    auto answer = model.decoder.answer(
+        state.memory, {sampling_of(options), prompt.ids, prompt.next_position, most_tokens});
+    if (!answer) return answer.error();
+    return std::unique_ptr<TokenSource>(std::make_unique<DeviceSource>(state, std::move(*answer)));
+  }
+  auto sampler = Sampler::make(sampling_of(options), model.config().text.vocab_size);
+  if (!sampler) return sampler.error();
+  sampler->add_context(prompt.ids);
+  return std::unique_ptr<TokenSource>(
+      std::make_unique<SampledSource>(state, prompt, logits, std::move(*sampler)));
+}
+
 AnswerToken answer_token(const Tokenizer& tokenizer, const SampledToken& sampled) {
   AnswerToken token;
   token.id = sampled.id;
@@ -72,29 +145,22 @@ Status generate(SessionState& state, const TokenPrompt& prompt, const Buffer<flo
                 Answer& answer) {
   const Model& model = *state.model;
   const Tokenizer& tokenizer = model.words.get()->tokenizer;
-  auto sampler = Sampler::make(sampling_of(options), model.config().text.vocab_size);
-  if (!sampler) return sampler.error();
-  sampler->add_context(prompt.ids);
   auto stops = StopStrings::make(options.stop);
   if (!stops) return stops.error();
   Output output(tokenizer, std::move(*stops), on_text, answer);
   const std::vector<int>& ends = model.config().eos_token_ids;
   const int64_t most = room_for_answer(model, prompt, options);
+  auto source = source_of(state, prompt, logits, options, most);
+  if (!source) return source.error();
 
   answer.finish = "length";
-  Buffer<float> next;
-  const Buffer<float>* present = &logits;
   for (int64_t count = 0; count < most; ++count) {
-    if (count > 0) {
-      const int id = answer.tokens.back().id;
-      const TokenPosition at = text_position(prompt.next_position + static_cast<float>(count - 1));
-      next = model.decoder.decode(*model.threads, {{&id, 1}, {&at, 1}, {}}, state.memory);
-      if (next.empty()) return model.worked().error();
-      state.kept.push_back({id, -1, 0, 0, at});
-      present = &next;
-    }
-    const auto sampled = sampler->sample({present->data(), present->size()});
+    const auto sampled = (*source)->next();
     if (!sampled) return sampled.error();
+    if (count > 0) {
+      const TokenPosition at = text_position(prompt.next_position + static_cast<float>(count - 1));
+      state.kept.push_back({answer.tokens.back().id, -1, 0, 0, at});
+    }
     answer.tokens.push_back(answer_token(tokenizer, *sampled));
     if (count == 0) {
       watch.lap("sample");

@@ -96,6 +96,20 @@ bool take_look(const Model& model, ImageView& view, const Map& coupling, int rou
   return true;
 }
 
+// Information, salience and detail, once for each image.
+Status measure_view(const Model& model, ImageView& view) {
+  if (view.measured) return Done{};
+  if (!model.front_end) {
+    view.measured = measure_picture(*model.threads, view.prepared->pyramid(*model.threads));
+    return Done{};
+  }
+  auto measures = model.front_end->measures(*view.prepared->on_device);
+  if (!measures) return measures.error();
+  view.measured = std::move(measures->relevance);
+  view.prepared->detail = std::move(measures->detail);
+  return Done{};
+}
+
 }  // namespace
 
 std::string balance_of(const Model& model, const AskOptions& options, const SeeOptions& see) {
@@ -115,7 +129,7 @@ Status plan_looks(const Model& model, ImageView& view, const AskOptions& options
       {.canvas = canvas, .fixations = *fixations, .budget_tokens = budget_of(looked.options)});
   if (!plan) return plan.error();
   looked.watch.lap("plan");
-  if (!view.measured) view.measured = measure_picture(*model.threads, view.prepared->pyramid);
+  if (auto measured = measure_view(model, view); !measured) return measured;
   looked.choice.relevance = *view.measured;
   weave_coupling(*model.threads, canvas, nullptr, *params, looked.choice.relevance);
   looked.watch.lap("relevance");

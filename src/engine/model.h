@@ -10,6 +10,7 @@
 
 #include "base/threads.h"
 #include "device/accelerator.h"
+#include "engine/device_front_end.h"
 #include "fovea/fovea.h"
 #include "language/chat.h"
 #include "language/decoder.h"
@@ -34,8 +35,9 @@ struct Model {
   WeightFormat format = WeightFormat::kF32;
   Tower tower;
   Decoder decoder;
-  std::optional<GazeHead> gaze;  // of models that have one
-  bool in_place = false;         // some weights are used where they lie in the files
+  std::shared_ptr<DeviceFrontEnd> front_end;  // null: the CPU
+  std::optional<GazeHead> gaze;               // of models that have one
+  bool in_place = false;                      // some weights are used where they lie in the files
 
   // Work that goes on after loading, while the tower has its own: reading the vocabulary, and
   // looking at weights that were not looked at yet. Pictures need neither; no answer leaves before

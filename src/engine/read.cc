@@ -87,12 +87,14 @@ class Reader {
     const bool passing = last && !goal_.answer;
     if (passing) options.layers = layers_to_couple();
     Threads& threads = *model_.threads;
-    if (last && goal_.answer) {
+    options.leave_logits = last && goal_.answer && goal_.leave;
+    if (last && goal_.answer && !goal_.leave) {
       reading_.logits = model_.decoder.decode(threads, part.run, state_.memory, options);
       if (reading_.logits.empty()) return false;
     } else if (!model_.decoder.read(threads, part.run, state_.memory, options)) {
       return false;
     }
+    reading_.left_logits = options.leave_logits;
     if (rows) add_rows(begin, end, hidden.hidden, passing ? reading_.gaze_rows : state_.gaze_rows);
     if (!passing)
       state_.kept.insert(state_.kept.end(), prompt_.keys.begin() + begin,

@@ -19,11 +19,13 @@ struct ReadGoal {
   bool answer = true;      // logits follow
   bool couple = false;     // couple() follows
   bool attention = false;  // the trace shows what was attended to
+  bool leave = false;      // the logits stay on the device
 };
 
 struct Reading {
   bool done = false;                          // false: it was stopped
   Buffer<float> logits;                       // after the last token, where an answer follows
+  bool left_logits = false;                   // ... they stayed on the device, for its answer
   AttentionReadout attention;                 // of the text after the last image
   std::vector<std::vector<float>> gaze_rows;  // as SessionState's, of the tokens after those
   int64_t kept_tokens = 0;                    // of the prompt that were in memory before

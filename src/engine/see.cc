@@ -19,7 +19,7 @@ Result<Sight> see_decoded(Result<Image> decoded, const std::string& name, const 
   if (!prepared) return prepared.error();
   auto choice = choose(threads, *prepared, options, watch);
   if (!choice) return choice.error();
-  const Patches patches = sample_patches(threads, prepared->pyramid, choice->plan);
+  const Patches patches = sample_patches(threads, prepared->pyramid(threads), choice->plan);
   watch.lap("patches");
   return make_sight(threads, *prepared, *choice, name, options,
                     static_cast<int64_t>(patches.bytes()), watch);

@@ -54,21 +54,36 @@ bool show_again(ImageView& view, const Encoded& wanted) {
   return false;
 }
 
-bool encode(const Model& model, const Pyramid& pyramid, const std::vector<Cell>& cells,
-            TowerMemory& memory, const EncodeOptions& options, ImageView& view, Encoded part,
-            Looked& looked) {
-  Plan plan;
-  plan.cells = cells;
-  const Patches patches = sample_patches(*model.threads, pyramid, plan);
-  looked.watch.lap("patches");
-  part.tokens = model.tower.encode(*model.threads, patches, pyramid.canvas(), memory, options);
+bool add_part(int tokens, ImageView& view, Encoded part, Looked& looked) {
   looked.watch.lap("tower");
   if (part.tokens.count == 0) return false;  // it was stopped
-  looked.encoded_tokens += plan.tokens();
+  looked.encoded_tokens += tokens;
   part.number = ++view.encodings;
   view.parts.push_back(std::move(part));
   ++view.shown;
   return true;
+}
+
+VisualTokens encode(const Model& model, const Pyramid& pyramid, const std::vector<Cell>& cells,
+                    TowerMemory& memory, const EncodeOptions& options, Looked& looked) {
+  Plan plan;
+  plan.cells = cells;
+  const PatchFormat format = model.device ? PatchFormat::kBFloat16 : PatchFormat::kFloat32;
+  const Patches patches = sample_patches(*model.threads, pyramid, plan, format);
+  looked.watch.lap("patches");
+  return model.tower.encode(*model.threads, patches, pyramid.canvas(), memory, options);
+}
+
+// Of a view that a device has, whose patches it samples by itself.
+VisualTokens encode_on_device(const Model& model, ImageView& view, const std::vector<Cell>& cells,
+                              const EncodeOptions& options) {
+  if (options.keep_going && !options.keep_going()) return {};
+  auto tokens = model.front_end->encode(*view.prepared->on_device, cells, view.memory, options);
+  if (!tokens) return model.device->fail(tokens.error()), VisualTokens();
+  if (options.keep)
+    for (const Cell& cell : cells)
+      view.memory.levels.insert(view.memory.levels.end(), kPatchesPerCell, cell.level);
+  return std::move(*tokens);
 }
 
 }  // namespace
@@ -79,10 +94,14 @@ bool show_cells(const Model& model, ImageView& view, std::vector<Cell> cells, bo
   part.cells = std::move(cells);
   part.kept = keep;
   if (part.cells.empty() || show_again(view, part)) return true;
-  const std::vector<Cell> placed = part.cells;
-  return encode(model, view.prepared->pyramid, placed, view.memory,
-                {.keep = keep, .size_bias = view.size_bias, .keep_going = keep_going}, view,
-                std::move(part), looked);
+  EncodeOptions options;
+  options.keep = keep;
+  options.size_bias = view.size_bias;
+  options.keep_going = keep_going;
+  part.tokens = model.front_end ? encode_on_device(model, view, part.cells, options)
+                                : encode(model, view.prepared->pyramid(*model.threads), part.cells,
+                                         view.memory, options, looked);
+  return add_part(static_cast<int>(part.cells.size()), view, std::move(part), looked);
 }
 
 bool show_crop(const Model& model, ImageView& view, const CellBlock& crop,
@@ -92,11 +111,12 @@ bool show_crop(const Model& model, ImageView& view, const CellBlock& crop,
   part.crop = crop;
   if (show_again(view, part)) return true;
   // An ordinary image: its own canvas, its own places, and nothing else to attend to.
-  const Pyramid pyramid =
-      build_pyramid(*model.threads, cut_out(view.prepared->pyramid, crop), /*levels=*/1);
+  const Pyramid& whole = view.prepared->pyramid(*model.threads);
+  const Pyramid pyramid = build_pyramid(*model.threads, cut_out(whole, crop), /*levels=*/1);
   TowerMemory memory;
-  return encode(model, pyramid, cells_of(crop, crop.row_begin, crop.col_begin), memory,
-                {.keep = false, .keep_going = keep_going}, view, std::move(part), looked);
+  part.tokens = encode(model, pyramid, cells_of(crop, crop.row_begin, crop.col_begin), memory,
+                       {.keep = false, .keep_going = keep_going}, looked);
+  return add_part(static_cast<int>(part.cells.size()), view, std::move(part), looked);
 }
 
 }  // namespace fovea

@@ -51,7 +51,7 @@ Status prepare_view(const Model& model, ImageView& view, const SeeOptions& optio
   const bool keep = limits_matter(view.image->size, model.checkpoint.processor().max_pixels);
   Image image = keep ? *view.image : std::move(*view.image);
   if (!keep) view.image.reset();
-  auto prepared = prepare(*model.threads, std::move(image), limits, watch);
+  auto prepared = prepare(*model.threads, std::move(image), limits, watch, model.front_end.get());
   if (!prepared) return prepared.error();
   view.prepared.emplace(std::move(*prepared));
   view.limits = limits;
@@ -91,7 +91,8 @@ int count_glance(const Plan& plan, Size canvas) {
 
 // A plan that no question changes: a given one, or another maker's.
 Status make_whole(const Model& model, const ImageView& view, const Plan* given, Looked& looked) {
-  auto choice = choose(*model.threads, *view.prepared, looked.options, looked.watch);
+  auto choice =
+      choose(*model.threads, *view.prepared, looked.options, looked.watch, model.front_end.get());
   if (!choice) return choice.error();
   looked.choice = std::move(*choice);
   if (given == nullptr) return Done{};

@@ -85,6 +85,13 @@ std::string maker_names() {
   return names;
 }
 
+const PlanMaker* find_maker(const std::string& name) {
+  const auto* const found =
+      std::find_if(std::begin(kPlanMakers), std::end(kPlanMakers),
+                   [&](const PlanMaker& known) { return known.name == name; });
+  return found == std::end(kPlanMakers) ? nullptr : found;
+}
+
 // A programmer's mistake, unlike what check_request finds.
 void check_scene(const PlanMaker& maker, const Scene& scene) {
   FOVEA_CHECK(scene.canvas.width_px > 0 && scene.canvas.height_px > 0);
@@ -153,15 +160,18 @@ Status check_request(const PlanMaker& maker, const Scene& scene) {
 
 std::span<const PlanMaker> plan_makers() { return kPlanMakers; }
 
-Result<Plan> make_plan(const std::string& maker, const Scene& scene) {
-  const auto* const found =
-      std::find_if(std::begin(kPlanMakers), std::end(kPlanMakers),
-                   [&](const PlanMaker& known) { return known.name == maker; });
-  if (found == std::end(kPlanMakers))
+Status check_plan(const std::string& maker, const Scene& scene) {
+  const PlanMaker* found = find_maker(maker);
+  if (found == nullptr)
     return bad_input(
         fmt::format("there is no plan \"{}\": choose one of {}", maker, maker_names()));
+  return check_request(*found, scene);
+}
+
+Result<Plan> make_plan(const std::string& maker, const Scene& scene) {
+  if (const Status status = check_plan(maker, scene); !status) return status.error();
+  const PlanMaker* found = find_maker(maker);
   check_scene(*found, scene);
-  if (const Status status = check_request(*found, scene); !status) return status.error();
 
   Plan plan;
   plan.maker = found->name;

@@ -65,6 +65,9 @@ struct PlanMaker {
 // All plan makers, in the order --help lists them.
 std::span<const PlanMaker> plan_makers();
 
+// What make_plan would refuse: an unknown maker, a budget, a fixation, a parameter.
+Status check_plan(const std::string& maker, const Scene& scene);
+
 // Makes a plan and puts it in order. An error names what cannot be: an unknown maker, a budget, a
 // fixation outside the canvas, a parameter out of its range.
 Result<Plan> make_plan(const std::string& maker, const Scene& scene);

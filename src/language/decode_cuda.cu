@@ -84,7 +84,11 @@ Status CudaDecoder::start_readout(std::span<const DecoderRequest> requests,
 Status CudaDecoder::write_logits(const Pass& pass, const PassOptions& options) {
   const int rows = options.all_logits ? pass.rows : pass.sequences;
   const auto vocab = static_cast<size_t>(config_.vocab_size);
-  if (auto made = work_.logits.at_least(static_cast<size_t>(rows) * vocab); !made) return made;
+  float* to = options.leave;
+  if (to == nullptr) {
+    if (auto made = work_.logits.at_least(static_cast<size_t>(rows) * vocab); !made) return made;
+    to = work_.logits.data();
+  }
   cudaStream_t stream = device_->stream().get();
   NormJob norm;
   norm.cols = config_.hidden_size;
@@ -108,7 +112,7 @@ Status CudaDecoder::write_logits(const Pass& pass, const PassOptions& options) {
     matmuls_.run(
         stream, weights_.head().times(work_.narrow.data() + int64_t{first} * config_.hidden_size,
                                       std::min(kLogitRows, rows - first), MatmulFinish::kStoreFloat,
-                                      work_.logits.data() + first * static_cast<int64_t>(vocab)));
+                                      to + first * static_cast<int64_t>(vocab)));
   return Done{};
 }
 
@@ -136,6 +140,10 @@ Result<bool> CudaDecoder::work(const TokenRun& run, DecoderMemory& memory,
     pass.layers = options.layers > 0 ? options.layers : config_.num_layers;
     pass.all_logits = options.all_logits;
     pass.logits = logits != nullptr && !options.all_logits && end == count;
+    if (options.leave_logits && end == count) {
+      if (auto made = (*room)->logits.at_least(vocab); !made) return made.error();
+      pass.leave = (*room)->logits.data();
+    }
     AttentionReadout part;
     if (options.readout != nullptr) {
       part = part_of(*options.readout, begin, end, before + end);

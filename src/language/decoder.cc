@@ -209,7 +209,7 @@ size_t Decoder::bytes() const { return device_ ? device_->bytes() : weights_->by
 
 Buffer<float> Decoder::decode(Threads& threads, const TokenRun& run, DecoderMemory& memory,
                               const DecodeOptions& options) const {
-  FOVEA_CHECK(options.layers == 0);
+  FOVEA_CHECK(options.layers == 0 && !options.leave_logits);
   const size_t rows = options.all_logits ? run.ids.size() : 1;
   Buffer<float> logits(rows * static_cast<size_t>(config_.vocab_size));
   if (!work(threads, run, memory, options, &logits)) return {};
@@ -219,6 +219,7 @@ Buffer<float> Decoder::decode(Threads& threads, const TokenRun& run, DecoderMemo
 bool Decoder::read(Threads& threads, const TokenRun& run, DecoderMemory& memory,
                    const DecodeOptions& options) const {
   FOVEA_CHECK(!options.all_logits && options.layers >= 0 && options.layers <= config_.num_layers);
+  FOVEA_CHECK(!options.leave_logits || (answers() && options.layers == 0));
   const int64_t before = memory.tokens();
   const bool done = work(threads, run, memory, options, nullptr);
   if (options.layers > 0) memory.truncate(before);
@@ -257,6 +258,18 @@ bool Decoder::work(Threads& threads, const TokenRun& run, DecoderMemory& memory,
       all.write_logits(chunk.rows() - 1, 1, logits->data());
   }
   return true;
+}
+
+Result<std::unique_ptr<DeviceAnswer>> Decoder::answer(const DecoderMemory& memory,
+                                                      const AnswerStart& start) const {
+  FOVEA_CHECK(answers() && start.sampling.most_likely == 0);
+  if (auto checked = check_sampling(start.sampling); !checked) return checked.error();
+  return device_->answer(memory, start);
+}
+
+Result<double> Decoder::confidence(const DecoderMemory& memory) const {
+  FOVEA_CHECK(answers());
+  return device_->confidence(memory);
 }
 
 bool Decoder::work_on_device(const TokenRun& run, DecoderMemory& memory,

@@ -88,8 +88,10 @@ struct HiddenReadout {
 };
 
 struct DecodeOptions {
-  int chunk_tokens = 0;                 // a long run is worked on in chunks of so many; 0: as suits
-  bool all_logits = false;              // after each token of the run: [tokens][vocab_size]
+  int chunk_tokens = 0;     // a long run is worked on in chunks of so many; 0: as suits
+  bool all_logits = false;  // after each token of the run: [tokens][vocab_size]
+  // read() alone, on a device: the logits after the last token stay there, for answer().
+  bool leave_logits = false;
   AttentionReadout* readout = nullptr;  // filled where given
   HiddenReadout* hidden = nullptr;      // likewise
   // read() alone: only the first so many layers, where above 0. The memory is then left as it was.
@@ -102,6 +104,8 @@ struct DecodeOptions {
 };
 
 struct DecoderWeights;
+struct AnswerStart;
+class DeviceAnswer;
 class DeviceDecoder;
 
 class Decoder {
@@ -121,6 +125,14 @@ class Decoder {
   // The same without logits; false where `keep_going` ended it.
   bool read(Threads& threads, const TokenRun& run, DecoderMemory& memory,
             const DecodeOptions& options = {}) const;
+
+  // Whether answer() is there: a device makes answers by itself.
+  bool answers() const { return device_ != nullptr; }
+  // Draws the tokens of an answer from the logits that read() left, on the device.
+  Result<std::unique_ptr<DeviceAnswer>> answer(const DecoderMemory& memory,
+                                               const AnswerStart& start) const;
+  // How sure it is of the first: the probability of the most likely token.
+  Result<double> confidence(const DecoderMemory& memory) const;
 
   const TextConfig& config() const { return config_; }
   size_t bytes() const;  // of its weights

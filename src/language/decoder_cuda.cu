@@ -100,8 +100,6 @@ Result<DecoderKeyValues*> CudaDecoder::room_for(std::shared_ptr<OnDevice>& memor
                       static_cast<size_t>(kept) * row, heads, cudaMemcpyDeviceToDevice, stream);
     cudaMemcpy2DAsync(grown->values.data(), to_pitch, present->values.data(), from_pitch,
                       static_cast<size_t>(kept) * row, heads, cudaMemcpyDeviceToDevice, stream);
-    // What is copied from goes when it has been.
-    if (auto done = device_->stream().wait(); !done) return done.error();
   }
   memory = grown;
   return grown.get();
@@ -179,16 +177,20 @@ Status CudaDecoder::place_rows(std::span<const DecoderRequest> requests, Pass& p
   if (done) done = staging_.upload<TokenPosition>(stream, positions, work_.positions);
   if (done) done = staging_.upload<RowPlace>(stream, places, work_.row_places);
   if (done) done = staging_.upload<AttentionSequence>(stream, sequences, work_.sequences);
+  pass.ids = work_.ids.data();
+  pass.positions = work_.positions.data();
+  pass.places = work_.row_places.data();
+  pass.sequences_at = work_.sequences.data();
   return done;
 }
 
 void CudaDecoder::embed(const Pass& pass) {
   cudaStream_t stream = device_->stream().get();
-  const RunRows rows{work_.ids.data(), pass.rows, config_.hidden_size, work_.hidden.data()};
+  const RunRows rows{pass.ids, pass.rows, config_.hidden_size, work_.hidden.data()};
   embed_rows_cuda(stream, rows, weights_.embedding.weight.data(),
                   {.shorts = work_.features.data()});
   AngleJob angles;
-  angles.positions = work_.positions.data();
+  angles.positions = pass.positions;
   angles.count = pass.rows;
   angles.frequencies = weights_.frequencies.data();
   angles.half = config_.head_dim / 2;
@@ -201,7 +203,7 @@ void CudaDecoder::embed(const Pass& pass) {
 
 // y = finish(W norm(hidden)), the norm within the product where rows are few.
 void CudaDecoder::project(const DeviceMemory<float>& norm, const DeviceLinear& linear, int rows,
-                          MatmulFinish finish, bf16* y) {
+                          MatmulFinish finish, void* y) {
   cudaStream_t stream = device_->stream().get();
   const auto eps = static_cast<float>(config_.rms_norm_eps);
   MatmulJob job = linear.times(work_.narrow.data(), rows, finish, y);
@@ -254,7 +256,7 @@ void CudaDecoder::attend(const Pass& pass, int index, const PassOptions& options
   turn.sin = work_.sin.data();
   turn.q = work_.wide.data();
   turn.q_stride = q_size(config_) + 2 * kv_size(config_);
-  turn.places = work_.row_places.data();
+  turn.places = pass.places;
   turn.layer = index;
   turn_heads_cuda(stream, turn);
 
@@ -265,7 +267,7 @@ void CudaDecoder::attend(const Pass& pass, int index, const PassOptions& options
     attention_mass_cuda(stream, shape, work_.asking.data(), work_.ranges.data(),
                         static_cast<int>(readout->key_end - readout->key_begin), work_.wide.data(),
                         turn.q_stride, attention_);
-  attention_cuda(stream, shape, work_.sequences.data(), work_.wide.data(), turn.q_stride,
+  attention_cuda(stream, shape, pass.sequences_at, work_.wide.data(), turn.q_stride,
                  work_.narrow.data(), q_size(config_), attention_, device_->kernels());
 }
 
@@ -281,7 +283,7 @@ void CudaDecoder::run_layer(const Pass& pass, int index, const PassOptions& opti
   matmuls_.run(stream, layer.down.times(work_.wide.data(), pass.rows, MatmulFinish::kAdd, hidden));
   if (index < pass.taps)
     add_features_cuda(
-        stream, {work_.ids.data(), pass.rows, config_.hidden_size, hidden},
+        stream, {pass.ids, pass.rows, config_.hidden_size, hidden},
         {.shorts = work_.features.data() + int64_t{index + 1} * pass.visual * config_.hidden_size});
 }
 
@@ -309,7 +311,8 @@ Status CudaDecoder::run(std::span<const DecoderRequest> requests, const PassOpti
                        pass.visual, pass.taps,      pass.layers};
     graphs_.run(device_->stream(), key, [&] { run_layers(pass, options); });
   }
-  return options.logits || options.all_logits ? write_logits(pass, options) : Status(Done{});
+  const bool wanted = options.logits || options.all_logits || options.leave != nullptr;
+  return wanted ? write_logits(pass, options) : Status(Done{});
 }
 
 }  // namespace fovea

@@ -44,9 +44,10 @@ struct DeviceDecoderWeights {
 struct DecoderKeyValues : OnDevice {
   DeviceMemory<bf16> keys;
   DeviceMemory<bf16> values;
+  DeviceMemory<float> logits;  // [vocab_size], after the last token, where they were left
   int capacity = 0;
 
-  size_t bytes() const override { return keys.bytes() + values.bytes(); }
+  size_t bytes() const override { return keys.bytes() + values.bytes() + logits.bytes(); }
 };
 
 // Some tokens of one sequence, that follow what its memory holds.
@@ -58,7 +59,9 @@ struct DecoderRequest {
   int kept = 0;                        // tokens that are in it before
 };
 
-class CudaDecoder : public DeviceDecoder {
+struct AnswerSteps;
+
+class CudaDecoder : public DeviceDecoder, public std::enable_shared_from_this<CudaDecoder> {
  public:
   static Result<std::shared_ptr<CudaDecoder>> make(std::shared_ptr<CudaAccelerator> device,
                                                    const TextConfig& config,
@@ -66,12 +69,16 @@ class CudaDecoder : public DeviceDecoder {
 
   Result<bool> work(const TokenRun& run, DecoderMemory& memory, const DecodeOptions& options,
                     Buffer<float>* logits) override;
+  Result<std::unique_ptr<DeviceAnswer>> answer(const DecoderMemory& memory,
+                                               const AnswerStart& start) override;
+  Result<double> confidence(const DecoderMemory& memory) override;
   size_t bytes() const override { return weights_.bytes(); }
 
   // A pass over the tokens of all requests, enqueued; take a turn of the accelerator first.
   struct PassOptions {
     int layers = 0;
     bool logits = false;                  // after the last token of each request: logits()
+    float* leave = nullptr;               // ... of the only request, here instead
     bool all_logits = false;              // after every token
     AttentionReadout* readout = nullptr;  // of the only request
     std::function<void(int layer, const float* hidden_on_device)> on_layer;
@@ -84,6 +91,7 @@ class CudaDecoder : public DeviceDecoder {
                                      int64_t tokens);
 
  private:
+  friend class CudaAnswer;
   // What a pass works in; rows are tokens.
   struct Work {
     int rows = 0;  // there is memory for
@@ -104,6 +112,10 @@ class CudaDecoder : public DeviceDecoder {
   };
   // What decides the kernels of a pass.
   struct Pass {
+    const int* ids = nullptr;  // [rows] each, on the device
+    const TokenPosition* positions = nullptr;
+    const RowPlace* places = nullptr;
+    const AttentionSequence* sequences_at = nullptr;  // [sequences]
     int rows = 0;
     int sequences = 0;
     int max_count = 0;
@@ -126,7 +138,7 @@ class CudaDecoder : public DeviceDecoder {
   void attend(const Pass& pass, int index, const PassOptions& options);
   AttentionShape shape_of(const Pass& pass, int layer) const;
   void project(const DeviceMemory<float>& norm, const DeviceLinear& linear, int rows,
-               MatmulFinish finish, bf16* y);
+               MatmulFinish finish, void* y);
   Status start_readout(std::span<const DecoderRequest> requests, const AttentionReadout& readout);
   Status write_logits(const Pass& pass, const PassOptions& options);
 
@@ -138,6 +150,7 @@ class CudaDecoder : public DeviceDecoder {
   Graphs graphs_;
   Staging staging_;
   Work work_;
+  std::shared_ptr<AnswerSteps> steps_;
 };
 
 }  // namespace fovea

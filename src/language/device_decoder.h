@@ -3,12 +3,34 @@
 #pragma once
 
 #include <memory>
+#include <span>
 
 #include "device/accelerator.h"
 #include "language/decoder.h"
 #include "language/decoder_weights.h"
+#include "language/sampler.h"
 
 namespace fovea {
+
+// What an answer begins with.
+struct AnswerStart {
+  SamplingOptions sampling;      // without most_likely: the device reports none
+  std::span<const int> context;  // the prompt, for the repetition penalty
+  float position = 0;            // of the answer's first token
+  int64_t most_tokens = 1;       // no more are asked for
+};
+
+// The tokens of an answer, drawn and read on the device, which is one token ahead of the host.
+class DeviceAnswer {
+ public:
+  DeviceAnswer() = default;
+  DeviceAnswer(const DeviceAnswer&) = delete;
+  DeviceAnswer& operator=(const DeviceAnswer&) = delete;
+  virtual ~DeviceAnswer() = default;
+
+  // The next one. All tokens before it have been read into `memory`, the one the answer began with.
+  virtual Result<SampledToken> next(DecoderMemory& memory) = 0;
+};
 
 class DeviceDecoder {
  public:
@@ -22,6 +44,9 @@ class DeviceDecoder {
   // chunks; false where it ended the work.
   virtual Result<bool> work(const TokenRun& run, DecoderMemory& memory,
                             const DecodeOptions& options, Buffer<float>* logits) = 0;
+  virtual Result<std::unique_ptr<DeviceAnswer>> answer(const DecoderMemory& memory,
+                                                       const AnswerStart& start) = 0;
+  virtual Result<double> confidence(const DecoderMemory& memory) = 0;
   virtual size_t bytes() const = 0;  // of its weights
 };
 

@@ -15,7 +15,7 @@ namespace {
 
 // splitmix64: every seed, 0 too, gives a sequence of its own.
 uint64_t next_random(uint64_t& state) {
-  state += 0x9E3779B97F4A7C15;
+  state += kRandomStep;
   uint64_t z = state;
   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
   z = (z ^ (z >> 27)) * 0x94D049BB133111EB;

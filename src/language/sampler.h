@@ -20,6 +20,9 @@ struct SamplingOptions {
   int most_likely = 0;  // how many tokens to report with each choice
 };
 
+// By which the random numbers' state moves on with each token that is drawn (splitmix64).
+inline constexpr uint64_t kRandomStep = 0x9E3779B97F4A7C15;
+
 // The error names the option and its value.
 Status check_sampling(const SamplingOptions& options);
 

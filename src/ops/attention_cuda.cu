@@ -12,10 +12,10 @@
 namespace fovea {
 namespace {
 
-// Parts of 64 rows of 128 values, a largest score and a sum; splits make at most twice the blocks
-// that are wanted, which are two for each multiprocessor.
+// Parts of 64 rows of 128 values, a largest score and a sum; kernels split keys until two blocks
+// are there for each multiprocessor.
 constexpr size_t kPartFloats = size_t{64} * (128 + 2);
-constexpr int kPartsOfMultiprocessor = 4;
+constexpr int kPartsOfMultiprocessor = 2;
 // From here on rows are enough for a tensor core's 16.
 constexpr int kFewRows = 4;
 
@@ -36,10 +36,9 @@ Status AttentionWorkspace::open(cudaStream_t stream, size_t floats) {
   return Done{};
 }
 
-int attention_splits(const AttentionShape& shape, int blocks, int wanted, int least_keys) {
-  if (blocks >= wanted) return 1;
-  const int useful = ceil_div(std::max(shape.max_key_count, 1), least_keys);
-  return std::max(1, std::min({kMostSplits, useful, ceil_div(wanted, blocks)}));
+int attention_splits(const AttentionShape& shape, int blocks, int wanted, const SplitRule& rule) {
+  const int useful = shape.max_key_count <= rule.whole ? 1 : shape.max_key_count / rule.least;
+  return std::max(1, std::min({kMostSplits, useful, wanted / blocks}));
 }
 
 AttentionCall attention_call(const AttentionShape& shape, const AttentionSequence* sequences,

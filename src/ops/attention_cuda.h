@@ -11,7 +11,7 @@ namespace fovea {
 
 // One sequence, in the memory of the device: what it says is read when the kernels run, so that a
 // graph can be replayed while key_count and first_query grow.
-struct AttentionSequence {
+struct alignas(16) AttentionSequence {
   int q_begin = 0;               // its rows of q and out
   int q_count = 0;               // none: nothing is written
   const bf16* keys = nullptr;    // [kv_heads][capacity][head_dim]

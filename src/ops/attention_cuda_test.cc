@@ -247,7 +247,7 @@ TEST_F(AttentionCuda, EqualsTheReferenceForOneSequence) {
            {16, 8, 128, {{1, 300}}, true},
            {4, 4, 64, {{1, 257, true}}},
            {5, 1, 36, {{1, 500, true}}, true, 12},
-           {2, 1, 128, {{5, 150}}, true},
+           {2, 1, 128, {{5, 600}}, true},
            {6, 2, 8, {{7, 130, true}}, true},
            {8, 1, 12, {{3, 40}}},
            {2, 2, 64, {{65, 129}}},
@@ -282,11 +282,11 @@ TEST_F(AttentionCuda, EqualsTheReferenceInLargeBlocks) {
 
 // A graph is replayed while keys are added: the launch knows upper bounds alone.
 TEST_F(AttentionCuda, ReadsTheCountsWhenItRuns) {
-  make({4, 2, 64, {{1, 300}, {1, 290}}, true});
-  for (const int keys : {1, 130, 290}) {
+  make({1, 1, 16, {{70, 600}, {5, 590}}, true});
+  for (const int keys : {70, 321, 590}) {
     for (size_t i = 0; i < described_.size(); ++i) {
       described_[i].key_count = keys;
-      described_[i].first_query = keys - 1;
+      described_[i].first_query = keys - described_[i].q_count;
       given_.sequences[i].keys = keys;
     }
     sequences_ = on_device(described_);

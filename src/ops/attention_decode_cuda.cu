@@ -13,26 +13,30 @@ namespace {
 constexpr int kDecodeThreads = 256;
 constexpr int kDecodeWarps = kDecodeThreads / 32;
 constexpr int kKeysAtOnce = 128;
+// Putting parts together takes as long as loading keys twice more.
+constexpr SplitRule kDecodeSplit{.granule = kKeysAtOnce, .least = kKeysAtOnce, .whole = 256};
 
 template <int kVec>
 struct PackedValues {
   uint32_t pair[kVec / 2];
 };
 
+// In the order of the program: a compiler that saves registers would ask for values one by one.
 template <int kVec>
 __device__ PackedValues<kVec> load_packed(const bf16* from) {
   PackedValues<kVec> to;
-  if constexpr (kVec == 8) {
-    const uint4 all = __ldcs(reinterpret_cast<const uint4*>(from));
-    to.pair[0] = all.x;
-    to.pair[1] = all.y;
-    to.pair[2] = all.z;
-    to.pair[3] = all.w;
-  } else {
-    const uint2 all = __ldcs(reinterpret_cast<const uint2*>(from));
-    to.pair[0] = all.x;
-    to.pair[1] = all.y;
-  }
+#if defined(__CUDA_ARCH__)
+  if constexpr (kVec == 8)
+    asm volatile("ld.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(to.pair[0]), "=r"(to.pair[1]), "=r"(to.pair[2]), "=r"(to.pair[3])
+                 : "l"(from));
+  else
+    asm volatile("ld.global.L1::no_allocate.v2.u32 {%0, %1}, [%2];"
+                 : "=r"(to.pair[0]), "=r"(to.pair[1])
+                 : "l"(from));
+#else
+  to = *reinterpret_cast<const PackedValues<kVec>*>(from);
+#endif
   return to;
 }
 
@@ -67,15 +71,9 @@ class DecodeBlock {
     key_ = thread / kLanes;
 #pragma unroll
     for (int row = 0; row < kRows; ++row) {
-      const bool there = row < rows && dim_ < call.head_dim;
-      const bf16* q =
-          call.q + dim_ + offset_of_row(call, sequence, kv_head, row_begin + row, call.q_stride);
-      PackedValues<kVec> packed{};
-      if (there) packed = load_packed<kVec>(q);
-#pragma unroll
-      for (int i = 0; i < kVec; ++i)
-        q_[row][i] = call.scale *
-                     (i % 2 == 0 ? first_of(packed.pair[i / 2]) : second_of(packed.pair[i / 2]));
+      const int there = row_begin + min(row, rows - 1);
+      q_[row] = call.q + (dim_ < call.head_dim ? dim_ : 0) +
+                offset_of_row(call, sequence, kv_head, there, call.q_stride);
       keys_[row] = keys_of_row(call, sequence, row_begin + row);
       state_.largest[row] = minus_infinity();
       state_.total[row] = 0;
@@ -86,21 +84,29 @@ class DecodeBlock {
 
   // Sees the keys [begin, begin + kKeysAtOnce) that are below `end`.
   __device__ void see(int begin, int end) {
-    const int64_t head = offset_of_head(call_, sequence_, kv_head_) + dim_;
+    const int64_t head = offset_of_head(call_, sequence_, kv_head_) +
+                         (dim_ < call_.head_dim ? dim_ : 0);  // idle lanes have no query
+    PackedValues<kVec>
+        q[kRows];  // anew each time: to wait for them before the first keys costs more
     PackedValues<kVec> keys[kSteps];
     PackedValues<kVec> values[kSteps];
 #pragma unroll
-    for (int step = 0; step < kSteps; ++step) {
-      keys[step] = values[step] = PackedValues<kVec>{};
-      const int key = key_at(begin, step);
-      if (key < end && dim_ < call_.head_dim) {
-        const int64_t at = head + int64_t{key} * call_.head_dim;
-        keys[step] = load_packed<kVec>(sequence_.keys + at);
-        values[step] = load_packed<kVec>(sequence_.values + at);
-      }
-    }
+    for (int row = 0; row < kRows; ++row) q[row] = load_packed<kVec>(q_[row]);
+    const auto offset_at = [&](int step) {
+      // Beyond the end the last key is read again, and weighs nothing.
+      return head + int64_t{min(key_at(begin, step), end - 1)} * call_.head_dim;
+    };
+    // Values first, and no load moves behind the barrier: scores, which need keys alone, would
+    // begin before the values are asked for.
+#pragma unroll
+    for (int step = 0; step < kSteps; ++step)
+      values[step] = load_packed<kVec>(sequence_.values + offset_at(step));
+    __syncwarp();
+#pragma unroll
+    for (int step = 0; step < kSteps; ++step)
+      keys[step] = load_packed<kVec>(sequence_.keys + offset_at(step));
     float scores[kRows][kSteps];
-    score(keys, begin, end, scores);
+    score(q, keys, begin, end, scores);
 #pragma unroll
     for (int row = 0; row < kRows; ++row) add(row, scores[row], values);
   }
@@ -143,8 +149,12 @@ class DecodeBlock {
     return begin + key_ + step * kDecodeWarps * kGroups;
   }
 
-  __device__ void score(const PackedValues<kVec> (&keys)[kSteps], int begin, int end,
-                        float (&scores)[kRows][kSteps]) {
+  __device__ void score(PackedValues<kVec> (&q)[kRows], const PackedValues<kVec> (&keys)[kSteps],
+                        int begin, int end, float (&scores)[kRows][kSteps]) {
+    if (dim_ >= call_.head_dim) {
+#pragma unroll
+      for (int row = 0; row < kRows; ++row) q[row] = PackedValues<kVec>{};
+    }
 #pragma unroll
     for (int step = 0; step < kSteps; ++step) {
       const int key = key_at(begin, step);
@@ -155,13 +165,14 @@ class DecodeBlock {
         float dot = 0;
 #pragma unroll
         for (int i = 0; i < kVec / 2; ++i) {
-          dot += q_[row][2 * i] * first_of(keys[step].pair[i]);
-          dot += q_[row][2 * i + 1] * second_of(keys[step].pair[i]);
+          dot += first_of(q[row].pair[i]) * first_of(keys[step].pair[i]);
+          dot += second_of(q[row].pair[i]) * second_of(keys[step].pair[i]);
         }
 #pragma unroll
         for (int other = 1; other < kLanes; other *= 2)
           dot += __shfl_xor_sync(kAllLanes, dot, other);
-        scores[row][step] = key < min(end, keys_[row]) ? dot + bias : minus_infinity();
+        scores[row][step] =
+            key < min(end, keys_[row]) ? dot * call_.scale + bias : minus_infinity();
       }
     }
   }
@@ -195,7 +206,7 @@ class DecodeBlock {
   int dim_ = 0;
   int key_ = 0;
   int keys_[kRows];  // that each row sees
-  float q_[kRows][kVec];
+  const bf16* q_[kRows];
   RowSums<kRows, kVec> state_;
 };
 
@@ -228,7 +239,7 @@ __global__ void __launch_bounds__(kDecodeThreads)
   __shared__ DecodeShared<kRows, kLanes, kVec> shared;
   wait_for_previous();
   let_next_start();
-  const AttentionSequence sequence = call.sequences[blockIdx.z];
+  const AttentionSequence sequence = read_sequence(call);
   const int kv_head = static_cast<int>(blockIdx.y);
   const int row_group = static_cast<int>(blockIdx.x) % row_groups;
   const int split = static_cast<int>(blockIdx.x) / row_groups;
@@ -236,7 +247,7 @@ __global__ void __launch_bounds__(kDecodeThreads)
   const int rows = min(kRows, sequence.q_count * call.group - row_begin);
   if (rows <= 0) return;
   const int keys = keys_of_row(call, sequence, row_begin + rows - 1);
-  const KeyPart part = part_of_keys(keys, call.splits, split, kKeysAtOnce);
+  const KeyPart part = part_of_keys<kDecodeSplit>(keys, call.splits, split);
   if (part.end <= part.begin) return;
   Decoder decoder(call, sequence, kv_head, row_begin, rows);
   for (int begin = part.begin; begin < part.end; begin += kKeysAtOnce) decoder.see(begin, part.end);
@@ -274,7 +285,7 @@ void launch_few(cudaStream_t stream, const AttentionShape& shape, AttentionCall 
                 AttentionWorkspace& workspace) {
   const int row_groups = ceil_div(shape.max_q_count * call.group, kRows);
   const int blocks = row_groups * shape.kv_heads * shape.sequences;
-  call.splits = attention_splits(shape, blocks, 4 * workspace.multiprocessors(), kKeysAtOnce);
+  call.splits = attention_splits(shape, blocks, 2 * workspace.multiprocessors(), kDecodeSplit);
   const LaunchShape launch_shape{
       .grid = dim3(static_cast<unsigned>(row_groups * call.splits),
                    static_cast<unsigned>(shape.kv_heads), static_cast<unsigned>(shape.sequences)),

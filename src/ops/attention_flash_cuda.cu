@@ -14,7 +14,8 @@
 namespace fovea {
 namespace {
 
-constexpr int kLeastKeysOfPart = 128;
+// Putting parts together costs as much as some steps.
+constexpr SplitRule kFlashSplit{.granule = kKeysOfStep, .least = 256, .whole = 384};
 
 template <int kDim, int kTiles>
 __device__ void write_rows(const AttentionCall& call, const AttentionSequence& sequence,
@@ -109,7 +110,7 @@ __global__ void __launch_bounds__(kFlashThreads)
     bf16* shared = dynamic_shared<bf16>();
     wait_for_previous();
     let_next_start();
-    const AttentionSequence sequence = call.sequences[blockIdx.z];
+    const AttentionSequence sequence = read_sequence(call);
     const int kv_head = static_cast<int>(blockIdx.y);
     // The last rows see most keys: they begin first.
     const int row_block = row_blocks - 1 - static_cast<int>(blockIdx.x) % row_blocks;
@@ -117,8 +118,8 @@ __global__ void __launch_bounds__(kFlashThreads)
     const int row_begin = row_block * Layout::kRows;
     const int rows = min(Layout::kRows, sequence.q_count * call.group - row_begin);
     if (rows <= 0) return;
-    const KeyPart part = part_of_keys(keys_of_row(call, sequence, row_begin + rows - 1),
-                                      call.splits, split, kLeastKeysOfPart);
+    const KeyPart part = part_of_keys<kFlashSplit>(
+        keys_of_row(call, sequence, row_begin + rows - 1), call.splits, split);
     if (part.end <= part.begin) return;
     copy_rows<kDim, Layout::kRows>(shared, call.head_dim, [&](int row) -> const bf16* {
       if (row >= rows) return nullptr;
@@ -146,9 +147,9 @@ void launch_tiles(cudaStream_t stream, const AttentionShape& shape, AttentionCal
   using Layout = FlashLayout<kDim, kTiles>;
   const int row_blocks = ceil_div(shape.max_q_count * call.group, Layout::kRows);
   const int blocks = row_blocks * shape.kv_heads * shape.sequences;
-  call.splits = kTiles > 1 ? 1
-                           : attention_splits(shape, blocks, 2 * workspace.multiprocessors(),
-                                              kLeastKeysOfPart);
+  call.splits = kTiles > 1
+                    ? 1
+                    : attention_splits(shape, blocks, 2 * workspace.multiprocessors(), kFlashSplit);
   launch(
       attend_tiles<kDim, kTiles>,
       {.grid = dim3(static_cast<unsigned>(row_blocks * call.splits),

@@ -13,6 +13,13 @@ inline constexpr float kLog2E = 1.44269504088896f;
 // A warp weighs the parts of a row, a lane each.
 inline constexpr int kMostSplits = 32;
 
+// How keys are split between blocks.
+struct SplitRule {
+  int granule;  // parts begin at its multiples
+  int least;    // keys of a part
+  int whole;    // so many keys stay together
+};
+
 struct AttentionCall {
   const AttentionSequence* sequences;
   const bf16* q;
@@ -41,7 +48,7 @@ void attention_portable_cuda(cudaStream_t stream, const AttentionShape& shape, A
                              AttentionWorkspace& workspace);
 // Whether the kernel with tensor cores was compiled for this device.
 bool attention_flash_is_compiled();
-// Into how many parts the keys go, so that `blocks` blocks become `wanted`.
-int attention_splits(const AttentionShape& shape, int blocks, int wanted, int least_keys);
+// Into how many parts the keys may go, so that the blocks become at most `wanted`.
+int attention_splits(const AttentionShape& shape, int blocks, int wanted, const SplitRule& rule);
 
 }  // namespace fovea

@@ -12,7 +12,7 @@
 namespace fovea {
 namespace {
 
-constexpr int kLeastKeysOfPart = 128;
+constexpr SplitRule kMassSplit{.granule = kScoreKeys, .least = 128, .whole = 128};
 // Blocks of the first step, whatever the device: more do not help a few rows.
 constexpr int kMassBlocks = 256;
 
@@ -72,13 +72,13 @@ __global__ void __launch_bounds__(kScoreThreads)
     weigh_rows(const __grid_constant__ MassCall call, int row_blocks) {
   auto& shared = *dynamic_shared<MassShared<kDims>>();
   const AttentionCall& attention = call.attention;
-  const AttentionSequence sequence = attention.sequences[blockIdx.z];
+  const AttentionSequence sequence = read_sequence(attention);
   const int row_begin = static_cast<int>(blockIdx.x) % row_blocks * kScoreRows;
   const int split = static_cast<int>(blockIdx.x) / row_blocks;
   const int rows = min(kScoreRows, sequence.q_count * attention.group - row_begin);
   if (rows <= 0) return;
-  const KeyPart part = part_of_keys(keys_of_row(attention, sequence, row_begin + rows - 1),
-                                    attention.splits, split, kLeastKeysOfPart);
+  const KeyPart part = part_of_keys<kMassSplit>(
+      keys_of_row(attention, sequence, row_begin + rows - 1), attention.splits, split);
   copy_queries<kDims>(attention, sequence, row_begin, shared.q);
   int seen[kRowsOfThread];
   keys_of_rows(attention, sequence, row_begin, part.end, seen);
@@ -121,7 +121,7 @@ __global__ void __launch_bounds__(kScoreThreads)
     sum_weights(const __grid_constant__ MassCall call) {
   auto& shared = *dynamic_shared<MassShared<kDims>>();
   const AttentionCall& attention = call.attention;
-  const AttentionSequence sequence = attention.sequences[blockIdx.z];
+  const AttentionSequence sequence = read_sequence(attention);
   const AttentionMassRange range = call.ranges[blockIdx.z];
   const int offset = static_cast<int>(blockIdx.x) * kScoreKeys;
   const int begin = range.key_begin + offset;
@@ -161,7 +161,7 @@ __global__ void __launch_bounds__(kScoreThreads)
 __global__ void __launch_bounds__(kScoreThreads)
     average_heads(const __grid_constant__ MassCall call) {
   const AttentionCall& attention = call.attention;
-  const AttentionSequence sequence = attention.sequences[blockIdx.z];
+  const AttentionSequence sequence = read_sequence(attention);
   const AttentionMassRange range = call.ranges[blockIdx.z];
   const int at = static_cast<int>(blockIdx.x * kScoreThreads + threadIdx.x);
   if (at >= min(range.key_end, sequence.key_count) - range.key_begin || sequence.q_count <= 0)
@@ -179,7 +179,7 @@ __global__ void __launch_bounds__(kScoreThreads)
 int mass_splits(const AttentionShape& shape) {
   const int row_blocks = ceil_div(shape.max_q_count * (shape.heads / shape.kv_heads), kScoreRows);
   return attention_splits(shape, row_blocks * shape.kv_heads * shape.sequences, kMassBlocks,
-                          kLeastKeysOfPart);
+                          kMassSplit);
 }
 
 size_t weight_floats(const AttentionShape& shape) {

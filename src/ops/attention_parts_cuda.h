@@ -21,6 +21,13 @@ __device__ inline float fast_exp2(float x) {
 }
 __device__ inline float minus_infinity() { return as_float(0xFF800000u); }
 
+// All of it at once: loads do not move behind the barrier, where each would be waited for.
+__device__ inline AttentionSequence read_sequence(const AttentionCall& call) {
+  const AttentionSequence sequence = call.sequences[blockIdx.z];
+  __syncwarp();
+  return sequence;
+}
+
 __device__ inline int64_t offset_of_row(const AttentionCall& call,
                                         const AttentionSequence& sequence, int kv_head, int row,
                                         int64_t stride) {
@@ -44,8 +51,11 @@ struct KeyPart {
   int end;     // not above begin: the block has nothing to do
   int active;  // blocks that have something to do
 };
-__device__ inline KeyPart part_of_keys(int keys, int splits, int split, int least_keys) {
-  const int each = ceil_div(max(ceil_div(keys, splits), 1), least_keys) * least_keys;
+template <SplitRule kRule>
+__device__ KeyPart part_of_keys(int keys, int splits, int split) {
+  const int even = max(ceil_div(keys, splits), kRule.least);
+  const int each =
+      keys <= kRule.whole ? max(keys, 1) : ceil_div(even, kRule.granule) * kRule.granule;
   return {split * each, min(keys, (split + 1) * each), max(1, ceil_div(keys, each))};
 }
 
@@ -61,14 +71,23 @@ __device__ inline PartPlace place_of_part(const AttentionCall& call, int slots, 
   return {call.parts + part * rows * dims, weights + part * rows * 2};
 }
 
+// What this thread wrote or saw written before, others of the device see before what comes after.
+__device__ inline void fence_device() {
+#if defined(__CUDA_ARCH__)
+  asm volatile("fence.acq_rel.gpu;" ::: "memory");
+#endif
+}
+
 // Whether this block is the last of the slot's that comes here; then it sees what all wrote.
 __device__ inline bool ends_last(unsigned* done, int active) {
   __shared__ unsigned before;
-  __threadfence();
   __syncthreads();
-  if (threadIdx.x == 0) before = atomicInc(done, static_cast<unsigned>(active - 1));
+  if (threadIdx.x == 0) {
+    fence_device();
+    before = atomicInc(done, static_cast<unsigned>(active - 1));
+    fence_device();
+  }
   __syncthreads();
-  __threadfence();
   return before == static_cast<unsigned>(active - 1);
 }
 

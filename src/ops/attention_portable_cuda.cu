@@ -9,7 +9,7 @@
 namespace fovea {
 namespace {
 
-constexpr int kLeastKeysOfPart = 128;
+constexpr SplitRule kPortableSplit{.granule = kScoreKeys, .least = 128, .whole = 192};
 
 template <int kValues>
 struct PortableShared {
@@ -150,7 +150,7 @@ __global__ void __launch_bounds__(kScoreThreads)
   using Shared = PortableShared<kValues>;
   Shared& shared = *dynamic_shared<Shared>();
   wait_for_previous();
-  const AttentionSequence sequence = call.sequences[blockIdx.z];
+  const AttentionSequence sequence = read_sequence(call);
   const int kv_head = static_cast<int>(blockIdx.y);
   // The last rows see most keys: they begin first.
   const int row_block = row_blocks - 1 - static_cast<int>(blockIdx.x) % row_blocks;
@@ -158,8 +158,8 @@ __global__ void __launch_bounds__(kScoreThreads)
   const int row_begin = row_block * kScoreRows;
   const int rows = min(kScoreRows, sequence.q_count * call.group - row_begin);
   if (rows <= 0) return;
-  const KeyPart part = part_of_keys(keys_of_row(call, sequence, row_begin + rows - 1), call.splits,
-                                    split, kLeastKeysOfPart);
+  const KeyPart part = part_of_keys<kPortableSplit>(
+      keys_of_row(call, sequence, row_begin + rows - 1), call.splits, split);
   if (part.end <= part.begin) return;
   copy_score_rows<Shared::kDims, kScoreRows, Shared::kDims + 4>(
       shared.q, rows, call.head_dim, [&](int row) {
@@ -193,7 +193,7 @@ void launch_portable(cudaStream_t stream, const AttentionShape& shape, Attention
                      AttentionWorkspace& workspace) {
   const int row_blocks = ceil_div(shape.max_q_count * call.group, kScoreRows);
   const int blocks = row_blocks * shape.kv_heads * shape.sequences;
-  call.splits = attention_splits(shape, blocks, 2 * workspace.multiprocessors(), kLeastKeysOfPart);
+  call.splits = attention_splits(shape, blocks, 2 * workspace.multiprocessors(), kPortableSplit);
   launch(
       attend_portable<kValues>,
       {.grid = dim3(static_cast<unsigned>(row_blocks * call.splits),

@@ -17,10 +17,7 @@ size_t count_of(const Matrix& matrix) {
   return static_cast<size_t>(matrix.rows()) * static_cast<size_t>(matrix.cols());
 }
 
-Status upload_bias(Stream& stream, std::span<const LinearPart> parts, DeviceLinear& linear) {
-  std::vector<float> bias;
-  for (const LinearPart& part : parts)
-    if (part.bias != nullptr) bias.insert(bias.end(), part.bias->begin(), part.bias->end());
+Status upload_bias(Stream& stream, const std::vector<float>& bias, DeviceLinear& linear) {
   if (bias.empty()) return Done{};
   FOVEA_CHECK(static_cast<int>(bias.size()) == linear.n);
   std::vector<bf16> rounded;
@@ -58,7 +55,22 @@ Status upload_linear(Stream& stream, std::span<const LinearPart> parts, DeviceLi
     stream.upload(to, values_of(*part.weight), count_of(*part.weight));
     to += count_of(*part.weight);
   }
-  if (auto done = upload_bias(stream, parts, linear); !done) return done;
+  std::vector<float> bias;
+  for (const LinearPart& part : parts)
+    if (part.bias != nullptr) bias.insert(bias.end(), part.bias->begin(), part.bias->end());
+  if (auto done = upload_bias(stream, bias, linear); !done) return done;
+  return stream.wait();
+}
+
+Status upload_linear(Stream& stream, std::span<const float> weights, int n,
+                     const Buffer<float>& bias, DeviceLinear& linear) {
+  linear.n = n;
+  linear.k = static_cast<int>(weights.size()) / n;
+  std::vector<bf16> rounded;
+  for (const float value : weights) rounded.push_back(to_bf16(value));
+  if (auto made = linear.weight.allocate(rounded.size()); !made) return made;
+  stream.upload(linear.weight.data(), rounded.data(), rounded.size());
+  if (auto done = upload_bias(stream, {bias.begin(), bias.end()}, linear); !done) return done;
   return stream.wait();
 }
 

@@ -27,11 +27,11 @@ struct WeaveJob {
   DeviceRelevance parts;
 };
 
-struct Span {
+struct CellSpan {
   double begin_px, end_px;
 };
 
-__device__ Span span_of_cell(int index, int level, int side_px) {
+__device__ CellSpan span_of_cell(int index, int level, int side_px) {
   const int64_t cell_px = int64_t{kCellPx} << level;
   return {static_cast<double>(index * cell_px),
           static_cast<double>(min((index + 1) * cell_px, int64_t{side_px}))};
@@ -43,17 +43,17 @@ struct GivenSide {
   int level;
   int side_px;
 
-  __device__ Span span(int index) const {
+  __device__ CellSpan span(int index) const {
     if (level >= 0) return span_of_cell(index, level, side_px);
     return {__ddiv_rn(__dmul_rn(index, side_px), parts),
             __ddiv_rn(__dmul_rn(index + 1, side_px), parts)};
   }
-  __device__ double shared_with(const Span& cell, int index) const {
-    const Span given = span(index);
+  __device__ double shared_with(const CellSpan& cell, int index) const {
+    const CellSpan given = span(index);
     return max(0.0, min(cell.end_px, given.end_px) - max(cell.begin_px, given.begin_px));
   }
   // The first part that shares pixels with the cell.
-  __device__ int first(const Span& cell) const {
+  __device__ int first(const CellSpan& cell) const {
     const double per_px = level >= 0 ? 1.0 / static_cast<double>(int64_t{kCellPx} << level)
                                      : static_cast<double>(parts) / side_px;
     int index = max(0, min(parts - 1, static_cast<int>(cell.begin_px * per_px) - 1));
@@ -69,8 +69,8 @@ __device__ uint16_t fit_coupling(const WeaveJob& job, int64_t image, int row, in
   if (job.same_grid) return given[row * from.cols + col];
   const GivenSide rows{from.rows, job.given_level, job.canvas.height_px};
   const GivenSide cols{from.cols, job.given_level, job.canvas.width_px};
-  const Span high = span_of_cell(row, job.level, job.canvas.height_px);
-  const Span wide = span_of_cell(col, job.level, job.canvas.width_px);
+  const CellSpan high = span_of_cell(row, job.level, job.canvas.height_px);
+  const CellSpan wide = span_of_cell(col, job.level, job.canvas.width_px);
   const int first_col = cols.first(wide);
   double sum = 0;
   double weight = 0;

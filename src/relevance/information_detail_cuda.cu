@@ -35,7 +35,7 @@ struct PixelRows {
 };
 
 // One level whose pixels are read.
-struct Reading {
+struct LevelReading {
   PixelRows pixels;
   PixelRows parents;  // of the next level
   uint16_t* scores;   // information, or null
@@ -47,8 +47,8 @@ struct Reading {
   int first_block;
 };
 
-struct Readings {
-  Reading at[kMaxLevels];
+struct LevelReadings {
+  LevelReading at[kMaxLevels];
   int count;
   int cells[kMaxLevels];  // of this level, one image
   int blocks;             // one image
@@ -57,12 +57,12 @@ struct Readings {
 };
 
 // What a lane has read: 16 pixels of one row.
-struct Run {
+struct PixelRun {
   unsigned word[kRunWords];
 };
 
-__device__ Run read_run(const uint8_t* from) {
-  Run run;
+__device__ PixelRun read_run(const uint8_t* from) {
+  PixelRun run;
 #pragma unroll
   for (int i = 0; i < 3; ++i) {
     const uint4 four = __ldg(reinterpret_cast<const uint4*>(from) + i);
@@ -75,7 +75,7 @@ __device__ Run read_run(const uint8_t* from) {
 }
 
 // Eight parents, each twice: what 16 pixels would be if nothing were lost.
-__device__ Run read_parents(const uint8_t* from) {
+__device__ PixelRun read_parents(const uint8_t* from) {
   unsigned word[6];
 #pragma unroll
   for (int i = 0; i < 3; ++i) {
@@ -83,7 +83,7 @@ __device__ Run read_parents(const uint8_t* from) {
     word[2 * i] = two.x;
     word[2 * i + 1] = two.y;
   }
-  Run run;
+  PixelRun run;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const unsigned a = word[3 * half];
@@ -109,7 +109,7 @@ struct LanePlace {
 };
 
 // Squared steps between pixels and their parents.
-__device__ unsigned add_energy(const Run& pixels, const Run& parents, unsigned sum) {
+__device__ unsigned add_energy(const PixelRun& pixels, const PixelRun& parents, unsigned sum) {
 #pragma unroll
   for (int i = 0; i < kRunWords; ++i) {
     const unsigned step = __vabsdiffu4(pixels.word[i], parents.word[i]);
@@ -125,7 +125,7 @@ __device__ void count_luma(unsigned luma, unsigned counts, uint8_t* bins) {
   ++bins[(luma >> 3 & 0x780) | (counts + (luma >> 14))];
 }
 
-__device__ void count_run(const Run& pixels, unsigned counts, uint8_t* bins) {
+__device__ void count_run(const PixelRun& pixels, unsigned counts, uint8_t* bins) {
 #pragma unroll
   for (int i = 0; i < kRunWords; i += 3) {
     const FourLumas lumas = lumas_of(pixels.word[i], pixels.word[i + 1], pixels.word[i + 2]);
@@ -135,19 +135,19 @@ __device__ void count_run(const Run& pixels, unsigned counts, uint8_t* bins) {
 }
 
 // Counts and energy of a lane's 32 pixels.
-__device__ uint64_t read_whole(const Reading& reading, const LanePlace& place, uint8_t* bins) {
-  Run rows[2];
+__device__ uint64_t read_whole(const LevelReading& reading, const LanePlace& place, uint8_t* bins) {
+  PixelRun rows[2];
 #pragma unroll
   for (int i = 0; i < 2; ++i)
     rows[i] = read_run(reading.pixels.row(place.image, place.y + i) + 3 * place.x);
   uint64_t energy = 0;
   if (reading.lost != nullptr) {
-    const Run parents =
+    const PixelRun parents =
         read_parents(reading.parents.row(place.image, place.y / 2) + 3 * (place.x / 2));
     energy = add_energy(rows[1], parents, add_energy(rows[0], parents, 0));
   }
   if (reading.scores != nullptr)
-    for (const Run& row : rows) count_run(row, place.counts, bins);
+    for (const PixelRun& row : rows) count_run(row, place.counts, bins);
   return energy << 2 * reading.level;
 }
 
@@ -157,7 +157,7 @@ __device__ uint64_t covered(int index, int level, int canvas_side_px) {
 }
 
 // The same where the canvas ends, pixel by pixel.
-__device__ uint64_t read_edge(const Reading& reading, Size canvas, const LanePlace& place,
+__device__ uint64_t read_edge(const LevelReading& reading, Size canvas, const LanePlace& place,
                               uint8_t* bins) {
   uint64_t sum = 0;
   for (int y = place.y; y < min(place.y + 2, reading.height_px); ++y) {
@@ -213,7 +213,7 @@ __device__ uint16_t score_of(unsigned pixels, unsigned sum, const uint32_t* plog
 }
 
 // Lane 0 is at the cell's first pixel, and writes its score.
-__device__ void write_information(const Reading& reading, const LanePlace& place,
+__device__ void write_information(const LevelReading& reading, const LanePlace& place,
                                   const unsigned* counts, const uint32_t* plogp) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const unsigned sum = sum_bins(counts, plogp, lane);
@@ -247,7 +247,8 @@ __device__ void add_up_levels(const DeviceDetail& detail, int image) {
 }
 
 // The level of a block, and where in it a lane reads.
-__device__ LanePlace place_of(const Readings& readings, const Reading& reading, int wide_cell) {
+__device__ LanePlace place_of(const LevelReadings& readings, const LevelReading& reading,
+                              int wide_cell) {
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   LanePlace place{};
@@ -261,7 +262,8 @@ __device__ LanePlace place_of(const Readings& readings, const Reading& reading, 
 }
 
 // grid: blocks of an image, images
-__global__ __launch_bounds__(kBlock) void read_levels(const __grid_constant__ Readings readings) {
+__global__ __launch_bounds__(kBlock) void read_levels(
+    const __grid_constant__ LevelReadings readings) {
   __shared__ unsigned counts[kWarps * kBinWords * 32];
   __shared__ unsigned long long parts[kWarps];
   __shared__ bool last;
@@ -271,7 +273,7 @@ __global__ __launch_bounds__(kBlock) void read_levels(const __grid_constant__ Re
   int at = 0;
   while (at + 1 < readings.count && static_cast<int>(blockIdx.x) >= readings.at[at + 1].first_block)
     ++at;
-  const Reading& reading = readings.at[at];
+  const LevelReading& reading = readings.at[at];
   const int wide_cell = static_cast<int>(blockIdx.x) - reading.first_block;
   const LanePlace place = place_of(readings, reading, wide_cell);
   unsigned* own_counts = counts + warp * kBinWords * 32;
@@ -301,8 +303,8 @@ __global__ __launch_bounds__(kBlock) void read_levels(const __grid_constant__ Re
   add_up_levels(readings.wanted.detail, place.image);
 }
 
-Reading reading_of(const DevicePyramids& pyramids, int level) {
-  Reading reading{};
+LevelReading reading_of(const DevicePyramids& pyramids, int level) {
+  LevelReading reading{};
   reading.level = level;
   reading.width_px = ceil_div(pyramids.canvas.width_px, 1 << level);
   reading.height_px = ceil_div(pyramids.canvas.height_px, 1 << level);
@@ -324,14 +326,14 @@ void measure_information_detail_cuda(cudaStream_t stream, const DevicePyramids& 
   const bool informs = wanted.information.score != nullptr;
   FOVEA_CHECK(detail.levels <= pyramids.levels && wanted.level < pyramids.levels);
   FOVEA_CHECK(!informs || wanted.information.grid == grid_at(pyramids.canvas, wanted.level));
-  Readings readings{};
+  LevelReadings readings{};
   readings.canvas = pyramids.canvas;
   readings.wanted = wanted;
   for (int level = 0; level < pyramids.levels; ++level) {
     const bool loses = level + 1 < detail.levels;
     const bool scores = informs && level == wanted.level;
     if (!loses && !scores) continue;
-    Reading& reading = readings.at[readings.count];
+    LevelReading& reading = readings.at[readings.count];
     reading = reading_of(pyramids, level);
     reading.first_block = readings.blocks;
     if (scores) reading.scores = wanted.information.score;

@@ -2,6 +2,8 @@
 // Batches of pyramids on the device, for the tests of this room's kernels.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <vector>
 
 #include "device/cuda/stream.h"

@@ -26,9 +26,10 @@ int64_t widest_row(const VisionConfig& config) {
 void check_input(const VisionConfig& config, const Patches& patches, Size canvas,
                  const TowerMemory& memory) {
   const auto count = static_cast<size_t>(patches.count);
-  FOVEA_CHECK(patches.format == PatchFormat::kFloat32);
   FOVEA_CHECK(patches.count >= 0 && patches.count % kPatchesPerCell == 0);
-  FOVEA_CHECK(patches.places.size() == count && patches.f32.size() == count * kPatchValues);
+  const bool f32 = patches.format == PatchFormat::kFloat32;
+  const size_t values = f32 ? patches.f32.size() : patches.bf16.size();
+  FOVEA_CHECK(patches.places.size() == count && values == count * kPatchValues);
   FOVEA_CHECK(canvas.width_px >= kCellPx && canvas.height_px >= kCellPx);
   FOVEA_CHECK(memory.blocks.empty() ? memory.levels.empty() || memory.on_device
                                     : memory.blocks.size() == static_cast<size_t>(config.depth));
@@ -128,6 +129,7 @@ VisualTokens Tower::encode(Threads& threads, const Patches& patches, Size canvas
   check_input(config_, patches, canvas, memory);
   if (patches.count == 0) return {};
   if (device_) return encode_on_device(patches, canvas, memory, options);
+  FOVEA_CHECK(patches.format == PatchFormat::kFloat32);
   TowerWork work(config_, patches.count);
   // x = patch_embed(patch) + position + level_embedding[level]
   matmul(threads, patches.f32.data(), patches.count,

@@ -9,11 +9,10 @@ namespace fovea {
 namespace {
 
 // log(4^level) of the patches in memory, then of those being encoded (encode.cc).
-std::vector<float> size_biases(const TowerMemory& memory, const std::vector<PatchPlace>& places) {
+std::vector<float> size_biases(std::span<const int> kept, std::span<const int> levels) {
   std::vector<float> biases;
-  for (const int level : memory.levels) biases.push_back(static_cast<float>(level * std::log(4.0)));
-  for (const PatchPlace& place : places)
-    biases.push_back(static_cast<float>(place.level * std::log(4.0)));
+  for (const int level : kept) biases.push_back(static_cast<float>(level * std::log(4.0)));
+  for (const int level : levels) biases.push_back(static_cast<float>(level * std::log(4.0)));
   return biases;
 }
 
@@ -48,8 +47,6 @@ Result<TowerKeyValues*> CudaTower::room_for(TowerMemory& memory, int patches) {
                       cudaMemcpyDeviceToDevice, stream);
     cudaMemcpy2DAsync(grown->values.data(), to_pitch, present->values.data(), from_pitch, bytes,
                       heads, cudaMemcpyDeviceToDevice, stream);
-    // What is copied from goes when it has been.
-    if (auto done = device_->stream().wait(); !done) return done.error();
   }
   memory.on_device = grown;
   return grown.get();
@@ -71,22 +68,30 @@ Result<VisualTokens> CudaTower::encode(const Patches& patches, Size canvas, Towe
   if (auto done = staging_.upload<PatchPlace>(stream, patches.places, work_.places); !done)
     return done.error();
 
+  std::vector<int> levels;
+  for (const PatchPlace& place : patches.places) levels.push_back(place.level);
+  return encode_input(levels, canvas, memory, options, 2);
+}
+
+Result<VisualTokens> CudaTower::encode_input(std::span<const int> levels, Size canvas,
+                                             TowerMemory& memory, const EncodeOptions& options,
+                                             int frames) {
   TowerRequest request;
-  request.count = patches.count;
+  request.count = static_cast<int>(levels.size());
   request.canvas = canvas;
   request.kept = static_cast<int>(memory.patches());
   if (options.keep || request.kept > 0) {
-    auto room = room_for(memory, patches.count);
+    auto room = room_for(memory, request.count);
     if (!room) return room.error();
     request.memory = *room;
   }
   if (options.size_bias) {
-    const std::vector<float> biases = size_biases(memory, patches.places);
-    if (auto done = staging_.upload<float>(stream, biases, work_.key_bias); !done)
+    const std::vector<float> biases = size_biases(memory.levels, levels);
+    if (auto done = staging_.upload<float>(device_->stream(), biases, work_.key_bias); !done)
       return done.error();
     request.key_bias = work_.key_bias.data();
   }
-  auto tokens = run({&request, 1}, options);
+  auto tokens = run({&request, 1}, options, frames);
   if (!tokens) return tokens.error();
   return std::move(tokens->front());
 }

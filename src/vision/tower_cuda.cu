@@ -132,8 +132,9 @@ Status CudaTower::place_rows(std::span<const TowerRequest> requests, Pass& pass)
 // x = patch_embed(patch) + position + level_embedding[level]
 void CudaTower::embed(std::span<const TowerRequest> requests, const Pass& pass) {
   cudaStream_t stream = device_->stream().get();
-  matmuls_.run(stream, weights_.patch_embed.times(work_.patches.data(), pass.rows,
-                                                  MatmulFinish::kStoreFloat, work_.hidden.data()));
+  const DeviceLinear& first = pass.frames == 1 ? weights_.still_embed : weights_.patch_embed;
+  matmuls_.run(stream, first.times(work_.patches.data(), pass.rows, MatmulFinish::kStoreFloat,
+                                   work_.hidden.data()));
   const PlaceTables tables{weights_.positions.data(), config_.position_grid_side,
                            weights_.levels.data(), config_.levels, config_.hidden_size};
   int row = 0;
@@ -251,8 +252,9 @@ Result<VisualTokens> CudaTower::take_tokens(int first_cell, int cells, int all_c
 }
 
 Result<std::vector<VisualTokens>> CudaTower::run(std::span<const TowerRequest> requests,
-                                                 const EncodeOptions& options) {
+                                                 const EncodeOptions& options, int frames) {
   Pass pass;
+  pass.frames = frames;
   if (auto placed = place_rows(requests, pass); !placed) return placed.error();
   embed(requests, pass);
   if (options.on_block) {

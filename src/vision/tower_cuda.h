@@ -41,7 +41,9 @@ struct DeviceMerger {
 };
 
 struct DeviceTowerWeights {
-  DeviceLinear patch_embed;
+  DeviceLinear patch_embed;  // of patches of two frames
+  DeviceLinear still_embed;  // of still images: both frames have the same values, so their weights
+                             // are added up
   DeviceMemory<float> positions;
   DeviceMemory<float> levels;
   DeviceMemory<float> frequencies;  // tower_frequencies
@@ -91,17 +93,22 @@ class CudaTower : public DeviceTower {
   Result<VisualTokens> download(const VisualTokens& tokens) override;
   size_t bytes() const override { return weights_.bytes(); }
 
-  // Where the patches of a pass are written before: bf16 [rows][kPatchValues], and their places.
+  // Where the patches of a pass are written before: bf16 [rows][kPatchValues], or half as many of a
+  // still image (DevicePatches::frames), and their places.
   // Memory for so many is made where it is not there.
   struct Input {
     bf16* patches = nullptr;
     PatchPlace* places = nullptr;
   };
   Result<Input> input(int rows);
+  // As encode(), for the patches of one image in input(), of which these are the levels. Take a
+  // turn of the accelerator first.
+  Result<VisualTokens> encode_input(std::span<const int> levels, Size canvas, TowerMemory& memory,
+                                    const EncodeOptions& options, int frames);
   // Enqueues a pass over the patches of all requests, and gives their tokens. Take a turn of the
   // accelerator first.
   Result<std::vector<VisualTokens>> run(std::span<const TowerRequest> requests,
-                                        const EncodeOptions& options);
+                                        const EncodeOptions& options, int frames = 2);
 
  private:
   // What a pass works in; rows are patches.
@@ -123,6 +130,7 @@ class CudaTower : public DeviceTower {
   // What decides the kernels of a pass.
   struct Pass {
     int rows = 0;
+    int frames = 2;
     int sequences = 0;
     int max_count = 0;
     int max_keys = 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tower's weights on their way to a GPU.
+#include "patches/patches.h"
 #include "vision/positions.h"
 #include "vision/tower_cuda.h"
 
@@ -44,6 +45,20 @@ class Uploader {
   Status status_ = Done{};
 };
 
+// w[o][channel][pixel] = the sum over both frames of w[o][channel][frame][pixel].
+Status fold_frames(Stream& stream, const TowerLinear& embed, DeviceLinear& still) {
+  constexpr int64_t kChannels = 3;
+  constexpr int64_t kPixels = kPatchPx * kPatchPx;
+  const int64_t rows = embed.weight.rows();
+  std::vector<float> values(static_cast<size_t>(rows) * kPatchValues / 2);
+  const auto* from = static_cast<const bf16*>(embed.weight.values());
+  for (int64_t part = 0; part < rows * kChannels; ++part)
+    for (int64_t i = 0; i < kPixels; ++i)
+      values[static_cast<size_t>(part * kPixels + i)] =
+          to_float(from[2 * part * kPixels + i]) + to_float(from[(2 * part + 1) * kPixels + i]);
+  return upload_linear(stream, values, static_cast<int>(rows), embed.bias, still);
+}
+
 size_t bytes_of(const DeviceTowerBlock& block) {
   return block.norm1.bytes() + block.qkv.bytes() + block.proj.bytes() + block.norm2.bytes() +
          block.fc1.bytes() + block.fc2.bytes();
@@ -69,12 +84,13 @@ Status DeviceTowerWeights::upload(Stream& stream, const VisionConfig& config,
   uploader.take(weights.merger, merger);
   deepstack.resize(weights.deepstack.size());
   for (size_t i = 0; i < deepstack.size(); ++i) uploader.take(weights.deepstack[i], deepstack[i]);
-  return uploader.status();
+  if (!uploader.status()) return uploader.status();
+  return fold_frames(stream, weights.patch_embed, still_embed);
 }
 
 size_t DeviceTowerWeights::bytes() const {
-  size_t bytes = patch_embed.bytes() + positions.bytes() + levels.bytes() + frequencies.bytes() +
-                 bytes_of(merger);
+  size_t bytes = patch_embed.bytes() + still_embed.bytes() + positions.bytes() + levels.bytes() +
+                 frequencies.bytes() + bytes_of(merger);
   for (const DeviceTowerBlock& block : blocks) bytes += bytes_of(block);
   for (const DeviceMerger& one : deepstack) bytes += bytes_of(one);
   return bytes;

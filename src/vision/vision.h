@@ -60,15 +60,18 @@ class Tower {
   static Result<Tower> build(const VisionConfig& config, const TensorSource& source,
                              const std::shared_ptr<Accelerator>& device = nullptr);
 
-  // Encodes f32 patches of one image, whose canvas their places refer to. They attend to what is in
-  // `memory` and to each other, and are added to it. Tokens come in the order of the patches. A
-  // device that fails gives no tokens, and says why when asked (Accelerator::take_status).
+  // Encodes f32 patches (on a device bf16 too) of one image, whose canvas their places refer to.
+  // They attend to what is in `memory` and to each other, and are added to it. Tokens come in the
+  // order of the patches. A device that fails gives no tokens, and says why when asked
+  // (Accelerator::take_status).
   VisualTokens encode(Threads& threads, const Patches& patches, Size canvas, TowerMemory& memory,
                       const EncodeOptions& options = {}) const;
 
   // The tokens in the CPU's memory, for tests and traces; as they are where no device made them.
   VisualTokens download(VisualTokens tokens) const;
 
+  // Null where the CPU encodes.
+  const std::shared_ptr<DeviceTower>& on_device() const { return device_; }
   const VisionConfig& config() const { return config_; }
   size_t bytes() const;  // of its weights
   // What a device made of it; null: the CPU has it.

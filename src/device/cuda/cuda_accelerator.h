@@ -24,21 +24,30 @@ class CudaAccelerator : public Accelerator {
 
   class Turn {
    public:
-    explicit Turn(CudaAccelerator& owner) : lock_(owner.mutex_) { cudaSetDevice(owner.index_); }
+    explicit Turn(CudaAccelerator& owner) : lock_(owner.mutex_), before_(memory_order()) {
+      cudaSetDevice(owner.index_);
+      memory_order() = {true, owner.stream_.get()};
+    }
+    ~Turn() { memory_order() = before_; }
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
 
    private:
     std::lock_guard<std::mutex> lock_;
+    MemoryOrder before_;
   };
 
   Stream& stream() { return stream_; }
   KernelChoice kernels() const { return kernels_; }
   int capability() const { return capability_; }  // 90 for compute capability 9.0
   int processors() const { return processors_; }
+  size_t shared_limit_bytes() const { return shared_limit_bytes_; }  // that a block may have
 
  private:
   int index_ = 0;
   int capability_ = 0;
   int processors_ = 0;
+  size_t shared_limit_bytes_ = 0;
   KernelChoice kernels_ = KernelChoice::kBest;
   std::string description_;
   Stream stream_;

@@ -19,6 +19,21 @@ std::string describe(const cudaDeviceProp& device) {
   return description;
 }
 
+// What is given back stays with the process, for the next that asks.
+Status keep_memory(int device) {
+#if !defined(FOVEA_EMULATE)
+  cudaMemPool_t pool = nullptr;
+  cudaError_t error = cudaDeviceGetDefaultMemPool(&pool, device);
+  uint64_t all = UINT64_MAX;
+  if (error == cudaSuccess)
+    error = cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &all);
+  if (error != cudaSuccess) return cuda_error("the device's memory pool", error);
+#else
+  (void)device;
+#endif
+  return Done{};
+}
+
 }  // namespace
 
 Status CudaAccelerator::open(const AcceleratorOptions& options) {
@@ -39,8 +54,13 @@ Status CudaAccelerator::open(const AcceleratorOptions& options) {
   index_ = options.index;
   processors_ = device.multiProcessorCount;
   description_ = describe(device);
+  int shared = 0;
+  error = cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, options.index);
+  if (error != cudaSuccess) return cuda_error("opening the device", error);
+  shared_limit_bytes_ = static_cast<size_t>(shared);
   kernels_ = options.portable || kEmulated || capability_ < 80 ? KernelChoice::kPortable
                                                                : KernelChoice::kBest;
+  if (auto kept = keep_memory(options.index); !kept) return kept;
   return stream_.open();
 }
 

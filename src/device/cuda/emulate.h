@@ -163,18 +163,25 @@ inline int __clzll(long long bits) {
 inline int __ffs(int bits) {
   return bits == 0 ? 0 : std::countr_zero(static_cast<unsigned>(bits)) + 1;
 }
+// The upper half of the product.
+inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
+  const uint64_t low = (a & 0xFFFFFFFF) * (b & 0xFFFFFFFF);
+  const uint64_t middle = (a >> 32) * (b & 0xFFFFFFFF) + (low >> 32);
+  const uint64_t other = (a & 0xFFFFFFFF) * (b >> 32) + (middle & 0xFFFFFFFF);
+  return (a >> 32) * (b >> 32) + (middle >> 32) + (other >> 32);
+}
 inline unsigned __brev(unsigned bits) {
   unsigned turned = 0;
   for (int i = 0; i < 32; ++i) turned |= (bits >> i & 1) << (31 - i);
   return turned;
 }
-// Four of the eight bytes of a and b, as the nibbles of `chosen` say.
-inline unsigned __byte_perm(unsigned a, unsigned b, unsigned chosen) {
-  const uint64_t both = uint64_t{b} << 32 | a;
-  unsigned taken = 0;
+// Picks bytes of y:x, lowest first: three bits of each digit of `order` say which.
+inline unsigned __byte_perm(unsigned x, unsigned y, unsigned order) {
+  const uint64_t bytes = uint64_t{y} << 32 | x;
+  unsigned picked = 0;
   for (int i = 0; i < 4; ++i)
-    taken |= static_cast<unsigned>(both >> (chosen >> 4 * i & 7) * 8 & 0xFF) << 8 * i;
-  return taken;
+    picked |= static_cast<unsigned>(bytes >> 8 * (order >> 4 * i & 7) & 0xFF) << 8 * i;
+  return picked;
 }
 inline unsigned __dp4a(unsigned x, unsigned y, unsigned sum) {
   for (int i = 0; i < 32; i += 8) sum += (x >> i & 0xFF) * (y >> i & 0xFF);
@@ -230,12 +237,11 @@ inline double __dadd_rn(double x, double y) { return x + y; }
 inline double __dsub_rn(double x, double y) { return x - y; }
 inline double __ddiv_rn(double x, double y) { return x / y; }
 inline double __dsqrt_rn(double x) { return std::sqrt(x); }
-inline unsigned long long __umul64hi(unsigned long long x, unsigned long long y) {
-  __extension__ typedef unsigned __int128 Wide;  // NOLINT(modernize-use-using)
-  return static_cast<unsigned long long>(static_cast<Wide>(x) * y >> 64);
-}
 inline double __longlong_as_double(long long bits) { return std::bit_cast<double>(bits); }
 inline long long __double_as_longlong(double value) { return std::bit_cast<long long>(value); }
+inline unsigned long long __double2ull_rn(double value) {
+  return static_cast<unsigned long long>(std::nearbyint(value));
+}
 inline float __uint_as_float(unsigned bits) { return std::bit_cast<float>(bits); }
 inline unsigned __float_as_uint(float value) { return std::bit_cast<unsigned>(value); }
 inline float __int_as_float(int bits) { return std::bit_cast<float>(bits); }
@@ -328,6 +334,10 @@ inline constexpr unsigned cudaEventDisableTiming = 2;
 
 cudaError_t cudaMalloc(void** data, size_t bytes);
 cudaError_t cudaFree(void* data);
+inline cudaError_t cudaMallocAsync(void** data, size_t bytes, cudaStream_t /*stream*/) {
+  return cudaMalloc(data, bytes);
+}
+inline cudaError_t cudaFreeAsync(void* data, cudaStream_t /*stream*/) { return cudaFree(data); }
 cudaError_t cudaHostAlloc(void** data, size_t bytes, unsigned flags);
 cudaError_t cudaFreeHost(void* data);
 inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes,

@@ -41,6 +41,7 @@ class Graphs {
   static constexpr size_t kMost = 256;
   bool record(Stream& stream, const std::function<void()>& enqueue, Entry& entry);
 
+  Stream* stream_ = nullptr;  // where they run
   std::map<GraphKey, Entry> entries_;
 };
 

@@ -28,6 +28,7 @@ bool Graphs::record(Stream& stream, const std::function<void()>& enqueue, Entry&
 
 void Graphs::run(Stream& stream, const GraphKey& key, const std::function<void()>& enqueue,
                  const std::function<void()>& prepare) {
+  stream_ = &stream;
   if (entries_.size() >= kMost && entries_.find(key) == entries_.end()) clear();
   Entry& entry = entries_[key];
   ++entry.runs;
@@ -44,6 +45,8 @@ void Graphs::run(Stream& stream, const GraphKey& key, const std::function<void()
 }
 
 void Graphs::clear() {
+  // One that is still running is not to be destroyed.
+  if (stream_ != nullptr && !entries_.empty()) (void)stream_->wait();
   for (auto& [key, entry] : entries_)
     if (entry.graph != nullptr) cudaGraphExecDestroy(entry.graph);
   entries_.clear();

@@ -14,6 +14,18 @@ inline Error cuda_error(const std::string& what, cudaError_t error) {
   return failed("CUDA: " + what + ": " + cudaGetErrorString(error));
 }
 
+// The stream whose order memory is taken and given back in, by the thread that has it: nothing then
+// waits for the device, and what a size has left behind serves the next of that size. Without one,
+// taking and giving back wait.
+struct MemoryOrder {
+  bool given = false;
+  cudaStream_t stream = nullptr;
+};
+inline MemoryOrder& memory_order() {
+  thread_local MemoryOrder order;
+  return order;
+}
+
 // Memory of the device, without values until they are written.
 template <class T>
 class DeviceMemory {
@@ -25,7 +37,11 @@ class DeviceMemory {
     return *this;
   }
   ~DeviceMemory() {
-    if (data_ != nullptr) cudaFree(data_);
+    if (data_ == nullptr) return;
+    if (order_.given)
+      cudaFreeAsync(data_, order_.stream);
+    else
+      cudaFree(data_);
   }
 
   // What was there is lost. The error says how much was asked for, and how much is free.
@@ -33,7 +49,10 @@ class DeviceMemory {
     DeviceMemory().swap(*this);
     if (count == 0) return Done{};
     void* data = nullptr;
-    const cudaError_t error = cudaMalloc(&data, count * sizeof(T));
+    order_ = memory_order();
+    const cudaError_t error = order_.given
+                                  ? cudaMallocAsync(&data, count * sizeof(T), order_.stream)
+                                  : cudaMalloc(&data, count * sizeof(T));
     if (error != cudaSuccess) {
       cudaGetLastError();  // it does not stay: the process goes on
       size_t free_bytes = 0;
@@ -59,11 +78,13 @@ class DeviceMemory {
   void swap(DeviceMemory& other) noexcept {
     std::swap(data_, other.data_);
     std::swap(size_, other.size_);
+    std::swap(order_, other.order_);
   }
 
  private:
   T* data_ = nullptr;
   size_t size_ = 0;
+  MemoryOrder order_;
 };
 
 // Memory of the host that the device copies from and to by itself.

@@ -1,0 +1,223 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The seeds' table from made-up figures: python3 bench/test_seed_table.py
+
+Needs nothing but Python. Where bench/peers/gpu.py joins rows is tested here too.
+"""
+import contextlib
+import io
+import json
+import struct
+import sys
+import tempfile
+import types
+import unittest
+import unittest.mock
+import zlib
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE / "peers")]
+import gpu  # noqa: E402
+import seed_plans  # noqa: E402
+import seed_table  # noqa: E402
+from seed_table import Figures  # noqa: E402
+
+GPU = {"pyramid/4096x4096x5": (0.03, "ms"), "pyramid/texture/4096x4096x5": (0.045, "ms"),
+       "patches/grouped": (0.064, "ms"), "patches/mixed": (0.096, "ms"), "relevance/32x1024x1024": (0.2, "ms"),
+       "plan/quadtree68/32x1024x1024": (0.12, "ms"), "front-end/32x1024x1024": (10, "us an image"),
+       "front-end/upload/32x1024x1024": (60, "us an image"), "tower/4096": (9, "ms"), "tower/272": (0.75, "ms"),
+       "prefill/1056": (8, "ms"), "prefill/100": (2, "ms"), "first-token/full": (18, "ms"),
+       "first-token/68": (3, "ms"), "ceiling/h2d": (55, "GB/s"), "pyramid/update/1of20": (0.006, "ms"),
+       "attention/tower4096": (0.2, "ms"), "gemm-steps/plain": (10, "ms"), "gemm-steps/registers": (5, "ms"),
+       "gemm-steps/padded": (4.9, "ms")}
+PEERS = {"pyramid/4096x4096x5": {"torch avg_pool2d chain fp32": 0.22, "torch avg_pool2d chain fp32, CUDA graph": 0.2},
+         "patches/uniform/1x1024x1024": {"torch unfold fp32": 0.05},
+         "patches/grouped": {"torch, one indexed copy a level": 0.64},
+         "tower/4096": {"transformers eager": 19, "transformers' modules, CUDA graph": 10},
+         "tower/272": {"transformers eager": 17, "transformers' modules, CUDA graph": 1.25},
+         "allocation/1x1024x1024": {"torch, all cells at once": 0.5, "torch, a Python loop": 200},
+         "first-token/full": {"transformers eager, all 1,024 tokens": 50}}
+
+
+def gray16_png(rows):
+    """A PNG whose rows take the five filters in turn."""
+    before, packed = bytearray(2 * len(rows[0])), b""
+    for y, row in enumerate(rows):
+        line = b"".join(struct.pack(">H", value) for value in row)
+        kind, coded = y % 5, bytearray()
+        for i, byte in enumerate(line):
+            left, corner = (line[i - 2], before[i - 2]) if i >= 2 else (0, 0)
+            guess = left + before[i] - corner
+            paeth = min((left, before[i], corner), key=lambda one: abs(guess - one))  # the first of equals
+            coded.append((byte - (0, left, before[i], (left + before[i]) // 2, paeth)[kind]) & 255)
+        packed += bytes([kind]) + coded
+        before = line
+    chunks = [(b"IHDR", struct.pack(">IIBBBBB", len(rows[0]), len(rows), 16, 0, 0, 0, 0)),
+              (b"IDAT", zlib.compress(packed)), (b"IEND", b"")]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(struct.pack(">I", len(body)) + kind + body
+                                           + struct.pack(">I", zlib.crc32(kind + body)) for kind, body in chunks)
+
+
+class SeedTable(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def figures(self, rows, name="rows.json", machine=None):
+        path = self.folder / name
+        path.write_text(json.dumps({"machine": machine or {}, "rows": rows}))
+        return Figures([path])
+
+    def gpu(self, **changes):
+        values = {**GPU, **{name.replace("__", "/"): value for name, value in changes.items()}}
+        rows = [{"name": name, "value": figure[0], "unit": figure[1]} for name, figure in values.items() if figure]
+        note = "900 GB/s, 21 % of copy; 1.02x over 0.0653 ms without (claimed 1.5x)"
+        rows.append({"name": "patches/prefetch", "value": 0.064, "unit": "ms", "note": note})
+        return self.figures(rows, "gpu.json", {"gpu": "a GPU"})
+
+    def peers(self):
+        return self.figures([{"name": name, "peer": peer, "peer_value": value, "peer_unit": "ms"}
+                             for name, peers in PEERS.items() for peer, value in peers.items()], "peers.json")
+
+    def report(self, gpu=None, plans=None):
+        cpu = self.figures([{"name": "pyramid/4096x4096x5", "value": 1.5, "unit": "ms"}], "cpu.json",
+                           {"cpu": "a CPU", "threads": 2})
+        text, claims = seed_table.report(gpu or self.gpu(), cpu, self.peers(), plans or {"plans": [], "thresholds": []})
+        return text, {claim.what: claim for claim in claims}
+
+    def test_a_row_holds_the_claim_torch_and_every_tier(self):
+        text, _ = self.report()
+        self.assertIn("mipmaps, 4096x4096, 5 levels | 5 | 0.1 | 0.22 | 0.2 | 1.5 | 0.03 | 0.045 | 50x | 7.33x |", text)
+
+    def test_claims_are_judged_by_what_was_measured(self):
+        _, claims = self.report()
+        for what, holds in (("mipmaps, 4096x4096, 5 levels: PyTorch takes", False),
+                            ("mipmaps, 4096x4096, 5 levels: reached", True),
+                            ("mipmaps, 4096x4096, 5 levels: times faster than torch eager", False),
+                            ("273 instead of 4,096 patches make the tower faster: transformers eager", False),
+                            ("273 instead of 4,096 patches make the tower faster: Fovea, CUDA", True),
+                            ("273 instead of 4,096 patches make the tower faster: Fovea, CPU", None),
+                            ("sampling grouped by level against mixed order", False),
+                            ("prefetching the next cells", False),
+                            ("upload and levels of a 1024x1024 RGBA32F picture, batch of 32", False),
+                            ("levels of a frame of which a tenth changed (ours: a twentieth of the tiles)", True),
+                            ("matrix product, registers", True), ("matrix product, padded", False)):
+            self.assertIs(claims[what].holds, holds, what)
+
+    def test_another_figure_gives_another_judgement(self):
+        _, claims = self.report(self.gpu(patches__mixed=(0.14, "ms")))
+        self.assertIs(claims["sampling grouped by level against mixed order"].holds, True)
+        _, claims = self.report(self.gpu(patches__mixed=None))
+        self.assertIs(claims["sampling grouped by level against mixed order"].holds, None)
+
+    def test_a_batch_is_divided_and_a_figure_an_image_is_not(self):
+        gpu = self.gpu()
+        rows = seed_table.operations(gpu, Figures([]), self.peers())
+        self.assertAlmostEqual(rows["sampling"].kernels, 0.064 / 32)
+        self.assertAlmostEqual(rows["sampling"].eager, 0.64 / 32)
+        self.assertAlmostEqual(rows["allocation"].kernels, 0.32 / 32)
+        self.assertAlmostEqual(gpu.ms("front-end/32x1024x1024", images=32), 0.01)
+
+    def test_amdahl_lets_the_prefill_shrink_too(self):
+        lines = " ".join(seed_table.amdahl(self.gpu()))
+        self.assertIn("vision is 53 %", lines)         # 9.01 of 17.01 ms
+        self.assertIn("gives 1.94x", lines)            # 1 / (0.470 + 0.530 / 11.86)
+        self.assertIn("together give 6.2x", lines)     # 17.01 / 2.76
+        self.assertIn("first token: 6.0x", lines)
+        self.assertIn("Not measured", seed_table.amdahl(Figures([]))[0])
+
+    def test_without_figures_nothing_is_judged_but_arithmetic(self):
+        empty = Figures([])
+        text, claims = seed_table.report(empty, empty, empty, {"plans": [], "thresholds": []})
+        judged = [claim for claim in claims if claim.holds is not None]
+        self.assertEqual(len(judged), len(seed_table.arithmetic_claims()))
+        self.assertIn("not measured", text)
+
+
+class Plans(unittest.TestCase):
+    PLAN = {"canvas": [256, 128], "plan": "quadtree", "budget": 8,
+            "cells": [[1, 0, 0], [1, 0, 1], [1, 0, 2], [1, 1, 0], [1, 1, 1], [1, 1, 2], [1, 1, 3], [0, 0, 6], [0, 0, 7],
+                      [0, 1, 6], [0, 1, 7]]}
+
+    def test_bytes_of_a_plan(self):
+        counted = seed_plans.count(self.PLAN)
+        self.assertEqual(counted["cells_by_level"], [4, 7])
+        self.assertEqual(counted["area"], [4 / 32, 28 / 32])
+        self.assertEqual(counted["dense_sampled"], 256 * 128 * 3)
+        self.assertEqual(counted["sampled"], 11 * 3072)
+        self.assertEqual(counted["dense_front_end"], 256 * 128 * 3 + 32 * 6144)
+        built = 256 * 128 * 3 + 128 * 64 * 3
+        self.assertEqual(counted["front_end"], built + 256 * 128 * 3 + 11 * (3072 + 6144))
+
+    def test_level_0_alone_needs_no_other_levels_and_a_cell_over_the_edge_counts_what_it_covers(self):
+        counted = seed_plans.count({"canvas": [64, 32], "plan": "uniform", "budget": 2,
+                                    "cells": [[0, 0, 0], [0, 0, 1]]})
+        self.assertEqual(counted["front_end"], counted["dense_front_end"])
+        counted = seed_plans.count({"canvas": [96, 32], "plan": "cortical", "budget": 1, "cells": [[2, 0, 0]]})
+        self.assertEqual(counted["area"], [0, 0, 1])
+
+    def test_the_seeds_areas_give_other_savings_than_they_claim(self):
+        saved = [round(100 * (1 - seed_plans.share_of(claim["area"]))) for claim in seed_plans.CLAIMS]
+        self.assertEqual(saved, [79, 88, 83])
+
+    def test_savings_of_plans_are_judged(self):
+        plans = [dict(seed_plans.count(self.PLAN), said=claim["said"], photo="a") for claim in seed_plans.CLAIMS]
+        claims = seed_table.byte_claims({"plans": plans, "thresholds": []})
+        self.assertEqual([claim.holds for claim in claims], [True, False, False, False, False, False])
+        self.assertEqual(len(seed_plans.table({"plans": plans, "thresholds": []})), 2 + len(plans))
+
+    def test_maps_are_read_through_every_filter(self):
+        rows = [[(x * 9973 + y * 7919 + x * y * 31) % 65536 for x in range(7)] for y in range(11)]
+        self.assertEqual(seed_plans.read_gray16(gray16_png(rows)), rows)
+
+    def test_thresholds_send_cells_to_levels(self):
+        rows = [[65535, 40000], [20000, 0]]
+        self.assertEqual(seed_plans.threshold_shares(rows), [0.25] * 4)
+        self.assertIn("25, 25, 25, 25 %", seed_plans.threshold_line({"thresholds": [{"shares": [0.25] * 4}]}))
+
+
+class Joining(unittest.TestCase):
+    def test_every_row_meets_its_peers_and_its_target(self):
+        ours = [{"name": "front-end/32x1024x1024", "value": 8, "unit": "us an image"},
+                {"name": "decode/1", "value": 470, "unit": "tokens/s"},
+                {"name": "ceiling/copy", "value": 4300, "unit": "GB/s"}]
+        peers = [{"name": "front-end/32x1024x1024", "peer": "torch", "peer_value": 0.4, "unit": "ms"},
+                 {"name": "decode/1", "peer": "transformers", "peer_value": 235, "unit": "tokens/s"},
+                 {"name": "decode/1", "peer": "odd", "peer_value": 2, "unit": "images/s"},
+                 {"name": "processor", "peer": "transformers", "peer_value": 2, "unit": "ms"}]
+        rows = gpu.join(ours, peers)
+        self.assertEqual([row["name"] for row in rows],
+                         ["front-end/32x1024x1024", "decode/1", "decode/1", "ceiling/copy", "processor"])
+        self.assertAlmostEqual(rows[0]["ratio"], 50)
+        self.assertAlmostEqual(rows[1]["ratio"], 2)
+        self.assertNotIn("ratio", rows[2])
+        self.assertEqual([row.get("reached") for row in rows], [True, False, False, None, None])
+
+    def test_a_part_that_ends_its_process_is_noted_and_the_rest_goes_on(self):
+        fake = ("import json, sys\n"
+                "print(json.dumps({'machine': {'torch': '2'}}))\n"
+                "for part in sys.argv[2].split(','):\n"
+                "    print(json.dumps({'part': part}))\n"
+                "    print(json.dumps({'name': part, 'peer': 'p', 'peer_value': 1, 'unit': 'ms'}), flush=True)\n"
+                "    if part == 'tower': sys.exit(3)\n")
+        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(io.StringIO()):
+            path = Path(folder) / "fake.py"
+            path.write_text(fake)
+            args = types.SimpleNamespace(smoke=True, compile=False, config=None)
+            with unittest.mock.patch.object(gpu, "__file__", str(path)):
+                machine, rows, notes = gpu.run_peers(args, ["pyramid", "tower", "decode"])
+        self.assertEqual(machine, {"torch": "2"})
+        self.assertEqual([row["name"] for row in rows], ["pyramid", "tower", "decode"])
+        self.assertEqual([note["name"] for note in notes], ["tower"])
+
+    def test_rounds_become_medians(self):
+        rounds = [[{"name": "a", "peer": "p", "peer_value": value, "unit": "ms"}] for value in (3, 1, 2)]
+        self.assertEqual(gpu.medians(rounds), [{"name": "a", "peer": "p", "peer_value": 2, "unit": "ms"}])
+        one = [{"name": "a", "value": 4, "unit": "ms"}]
+        self.assertEqual(gpu.medians([one]), one)
+
+
+if __name__ == "__main__":
+    unittest.main()

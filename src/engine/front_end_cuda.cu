@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/front_end_cuda.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "base/check.h"
+#include "patches/patches_cuda.h"
+
+namespace fovea {
+namespace {
+
+constexpr size_t kMostWorkspaces = 8;
+
+MakerKind kind_of(const std::string& maker) {
+  const auto* found = std::find(std::begin(kMakerNames), std::end(kMakerNames), maker);
+  FOVEA_CHECK(found != std::end(kMakerNames));
+  return static_cast<MakerKind>(found - std::begin(kMakerNames));
+}
+
+void download_map(Stream& stream, const DeviceMaps& from, Map& to) {
+  to = Map(from.grid);
+  stream.download(to.score.data(), from.score, to.score.size());
+}
+
+}  // namespace
+
+// Memory that measuring works in; nothing is allocated for a canvas of a size that was there
+// before.
+Result<RelevanceWorkspace*> CudaFrontEnd::workspace_for(Size canvas) {
+  const std::pair key(canvas.width_px, canvas.height_px);
+  if (workspaces_.size() >= kMostWorkspaces && workspaces_.find(key) == workspaces_.end()) {
+    if (auto done = device_->stream().wait(); !done) return done.error();
+    workspaces_.clear();
+  }
+  auto& workspace = workspaces_[key];
+  if (workspace != nullptr) return workspace.get();
+  auto made = std::make_unique<RelevanceWorkspace>();
+  if (auto done = made->make(canvas, 1); !done) return done.error();
+  workspace = std::move(made);
+  return workspace.get();
+}
+
+Result<std::shared_ptr<OnDevice>> CudaFrontEnd::prepare(const Image& canvas) {
+  const CudaAccelerator::Turn turn(*device_);
+  const auto workspace = workspace_for(canvas.size);
+  if (!workspace) return workspace.error();
+  auto prepared = std::make_shared<PreparedOnDevice>();
+  Status made = prepared->pyramid.make(canvas.size, 1);
+  if (made) made = prepared->relevance.make(canvas.size, 0, 1);
+  if (made) made = prepared->detail.make(canvas.size, level_count(canvas.size), 1);
+  if (!made) return made.error();
+  cudaStream_t stream = device_->stream().get();
+  const DevicePyramids pyramids = prepared->pyramid.view();
+  upload_canvas_cuda(stream, pyramids, 0, canvas.rgb.data());
+  build_pyramids_cuda(stream, pyramids, prepared->pyramid.done());
+  const DeviceDetail detail = prepared->detail.detail();
+  measure_picture_cuda(stream, pyramids, RelevanceParams(), **workspace, prepared->relevance.maps(),
+                       &detail);
+  return std::shared_ptr<OnDevice>(std::move(prepared));
+}
+
+Result<PictureMeasures> CudaFrontEnd::measures(OnDevice& prepared) {
+  const CudaAccelerator::Turn turn(*device_);
+  const auto& there = static_cast<const PreparedOnDevice&>(prepared);
+  Stream& stream = device_->stream();
+  PictureMeasures here;
+  download_map(stream, there.relevance.maps().information, here.relevance.information);
+  download_map(stream, there.relevance.maps().salience, here.relevance.salience);
+  const DeviceDetail& detail = there.detail.detail();
+  for (int level = 0; level < detail.levels; ++level) {
+    here.detail.grid.push_back(detail.grid[level]);
+    auto& lost = here.detail.lost.emplace_back(static_cast<size_t>(detail.grid[level].cells()));
+    if (detail.lost[level] != nullptr)
+      stream.download(lost.data(), detail.lost[level], lost.size());
+  }
+  if (auto done = stream.wait(); !done) return done.error();
+  return here;
+}
+
+// Balances the maps for the question.
+Status CudaFrontEnd::weave(const PreparedOnDevice& prepared, const PlanRequest& request) {
+  DeviceMaps coupling;
+  if (request.coupling != nullptr) {
+    if (auto done =
+            staging_.upload<uint16_t>(device_->stream(), request.coupling->score, plans_.coupling);
+        !done)
+      return done;
+    coupling = {request.coupling->grid, 1, plans_.coupling.data()};
+  }
+  weave_coupling_cuda(device_->stream().get(), prepared.canvas(),
+                      request.coupling != nullptr ? &coupling : nullptr, request.relevance,
+                      prepared.relevance.maps());
+  return Done{};
+}
+
+Result<DeviceScene> CudaFrontEnd::scene_of(const PreparedOnDevice& prepared,
+                                           const PlanRequest& request) {
+  DeviceScene scene;
+  scene.canvas = prepared.canvas();
+  scene.images = 1;
+  scene.relevance = prepared.relevance.maps().relevance;
+  scene.detail = prepared.detail.detail();
+  scene.budget_tokens = request.budget_tokens;
+  scene.params = request.gaze;
+  if (request.fixations.empty()) return scene;
+  Stream& stream = device_->stream();
+  if (auto done = staging_.upload<Point>(stream, request.fixations, plans_.fixations); !done)
+    return done.error();
+  const auto count = static_cast<int>(request.fixations.size());
+  if (auto done = staging_.upload<int>(stream, {&count, 1}, plans_.fixation_counts); !done)
+    return done.error();
+  scene.fixations = plans_.fixations.data();
+  scene.fixation_counts = plans_.fixation_counts.data();
+  scene.fixation_room = count;
+  return scene;
+}
+
+void CudaFrontEnd::download_maps(const PreparedOnDevice& prepared, bool coupled,
+                                 Relevance& relevance) {
+  Stream& stream = device_->stream();
+  const DeviceRelevance& maps = prepared.relevance.maps();
+  download_map(stream, maps.information, relevance.information);
+  download_map(stream, maps.salience, relevance.salience);
+  if (coupled) download_map(stream, maps.coupling, relevance.coupling);
+  download_map(stream, maps.compress_particularize, relevance.compress_particularize);
+  download_map(stream, maps.exploit_explore, relevance.exploit_explore);
+  download_map(stream, maps.focus_diversify, relevance.focus_diversify);
+  download_map(stream, maps.relevance, relevance.relevance);
+}
+
+// The fixations that a cortical plan took by itself.
+Status CudaFrontEnd::find_peaks(const DeviceScene& scene, const PlanWorkspace& workspace,
+                                PlanAnswer& answer) {
+  DeviceFixations found;
+  found.room = most_fixations(scene);
+  Status made = plans_.found.at_least(static_cast<size_t>(found.room));
+  if (made) made = plans_.found_counts.at_least(1);
+  if (!made) return made;
+  found.points = plans_.found.data();
+  found.counts = plans_.found_counts.data();
+  Stream& stream = device_->stream();
+  find_fixations_cuda(stream.get(), scene, workspace, found);
+  int count = 0;
+  answer.fixations.resize(static_cast<size_t>(found.room));
+  stream.download(answer.fixations.data(), found.points, answer.fixations.size());
+  stream.download(&count, found.counts, 1);
+  if (auto done = stream.wait(); !done) return done;
+  answer.fixations.resize(static_cast<size_t>(count));
+  return Done{};
+}
+
+Result<PlanAnswer> CudaFrontEnd::choose(OnDevice& prepared, const PlanRequest& request) {
+  const CudaAccelerator::Turn turn(*device_);
+  const auto& there = static_cast<const PreparedOnDevice&>(prepared);
+  Stream& stream = device_->stream();
+  if (auto woven = weave(there, request); !woven) return woven.error();
+  const auto scene = scene_of(there, request);
+  if (!scene) return scene.error();
+  PlanWorkspace workspace;
+  workspace.shared_limit_bytes = device_->shared_limit_bytes();
+  workspace.bytes = plan_workspace_bytes(*scene, workspace.shared_limit_bytes);
+  const int room = plan_room(scene->canvas, scene->budget_tokens);
+  Status made = plans_.workspace.at_least(workspace.bytes);
+  if (made) made = plans_.cells.at_least(static_cast<size_t>(room));
+  if (made) made = plans_.counts.at_least(1);
+  if (!made) return made.error();
+  workspace.data = plans_.workspace.data();
+  const DevicePlans plans{scene->canvas, 1, room, plans_.cells.data(), plans_.counts.data()};
+  make_plans_cuda(stream.get(), kind_of(request.maker), *scene, workspace, plans);
+
+  PlanAnswer answer;
+  answer.fixations = request.fixations;
+  answer.cells.resize(static_cast<size_t>(room));
+  int count = 0;
+  stream.download(answer.cells.data(), plans.cells, answer.cells.size());
+  stream.download(&count, plans.counts, 1);
+  download_maps(there, request.coupling != nullptr, answer.relevance);
+  if (auto done = stream.wait(); !done) return done.error();
+  answer.cells.resize(static_cast<size_t>(count));
+  if (request.maker == "cortical" && request.fixations.empty())
+    if (auto found = find_peaks(*scene, workspace, answer); !found) return found.error();
+  return answer;
+}
+
+Result<VisualTokens> CudaFrontEnd::encode(OnDevice& prepared, std::span<const Cell> cells,
+                                          TowerMemory& memory, const EncodeOptions& options) {
+  const CudaAccelerator::Turn turn(*device_);
+  const auto& there = static_cast<const PreparedOnDevice&>(prepared);
+  const auto count = static_cast<int>(cells.size());
+  const auto input = tower_->input(count * kPatchesPerCell);
+  if (!input) return input.error();
+  Stream& stream = device_->stream();
+  Status done = staging_.upload<Cell>(stream, cells, plans_.cells);
+  if (done) done = staging_.upload<int>(stream, {&count, 1}, plans_.counts);
+  if (done) done = plans_.offsets.at_least(2);
+  if (!done) return done.error();
+  DevicePatches patches;
+  patches.frames = 1;
+  patches.values = reinterpret_cast<uint16_t*>(input->patches);
+  patches.places = input->places;
+  patches.offsets = plans_.offsets.data();
+  sample_patches_cuda(stream.get(), there.pyramid.view(),
+                      {there.canvas(), 1, count, plans_.cells.data(), plans_.counts.data()},
+                      patches);
+  std::vector<int> levels;
+  for (const Cell& cell : cells) levels.insert(levels.end(), kPatchesPerCell, cell.level);
+  return tower_->encode_input(levels, there.canvas(), memory, options, patches.frames);
+}
+
+}  // namespace fovea
+
+extern "C" __attribute__((visibility("default"))) void fovea_make_front_end(
+    const std::shared_ptr<fovea::Accelerator>& device,
+    const std::shared_ptr<fovea::DeviceTower>& tower,
+    fovea::Result<std::shared_ptr<fovea::DeviceFrontEnd>>& result) {
+  (void)(result = std::shared_ptr<fovea::DeviceFrontEnd>(std::make_shared<fovea::CudaFrontEnd>(
+             std::static_pointer_cast<fovea::CudaAccelerator>(device),
+             std::static_pointer_cast<fovea::CudaTower>(tower))));
+}

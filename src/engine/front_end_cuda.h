@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// The front end on a GPU, one image at a time.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "device/cuda/cuda_accelerator.h"
+#include "device/cuda/staging.h"
+#include "engine/device_front_end.h"
+#include "gaze/plans_cuda.h"
+#include "pyramid/pyramid_cuda.h"
+#include "relevance/relevance_cuda.h"
+#include "vision/tower_cuda.h"
+
+namespace fovea {
+
+// A canvas and what was measured of it.
+struct PreparedOnDevice : OnDevice {
+  PyramidsOnDevice pyramid;
+  RelevanceMemory relevance;
+  DetailMemory detail;
+
+  Size canvas() const { return pyramid.view().canvas; }
+  size_t bytes() const override { return pyramid.bytes(); }
+};
+
+class CudaFrontEnd : public DeviceFrontEnd {
+ public:
+  CudaFrontEnd(std::shared_ptr<CudaAccelerator> device, std::shared_ptr<CudaTower> tower)
+      : device_(std::move(device)), tower_(std::move(tower)) {}
+
+  Result<std::shared_ptr<OnDevice>> prepare(const Image& canvas) override;
+  Result<PictureMeasures> measures(OnDevice& prepared) override;
+  Result<PlanAnswer> choose(OnDevice& prepared, const PlanRequest& request) override;
+  Result<VisualTokens> encode(OnDevice& prepared, std::span<const Cell> cells, TowerMemory& memory,
+                              const EncodeOptions& options) override;
+
+ private:
+  // Where plans are made; grows.
+  struct PlanMemory {
+    DeviceMemory<uint16_t> coupling;
+    DeviceMemory<Point> fixations;
+    DeviceMemory<int> fixation_counts;
+    DeviceMemory<unsigned char> workspace;
+    DeviceMemory<Cell> cells;
+    DeviceMemory<int> counts;
+    DeviceMemory<Point> found;
+    DeviceMemory<int> found_counts;
+    DeviceMemory<int> offsets;
+  };
+
+  Result<RelevanceWorkspace*> workspace_for(Size canvas);
+  Result<DeviceScene> scene_of(const PreparedOnDevice& prepared, const PlanRequest& request);
+  Status weave(const PreparedOnDevice& prepared, const PlanRequest& request);
+  Status find_peaks(const DeviceScene& scene, const PlanWorkspace& workspace, PlanAnswer& answer);
+  void download_maps(const PreparedOnDevice& prepared, bool coupled, Relevance& relevance);
+
+  std::shared_ptr<CudaAccelerator> device_;
+  std::shared_ptr<CudaTower> tower_;
+  Staging staging_;
+  PlanMemory plans_;
+  // By canvas; a few, since most pictures of a process are of few sizes.
+  std::map<std::pair<int, int>, std::unique_ptr<RelevanceWorkspace>> workspaces_;
+};
+
+}  // namespace fovea
