@@ -71,8 +71,19 @@ const std::set<std::string> kKernelRows = {
     "gemm-steps/shaped",
 };
 const std::set<std::string> kModelRows = {
-    "tower/4096",       "tower/272",      "prefill/1056", "prefill/100",       "decode/1",
-    "first-token/full", "first-token/68", "in-flight/32", "in-flight/32/full",
+    "tower/4096",
+    "tower/272",
+    "prefill/1056",
+    "prefill/100",
+    "decode/1",
+    "first-token/full",
+    "first-token/68",
+    "in-flight/32",
+    "in-flight/32/first-token",
+    "in-flight/32/decode",
+    "in-flight/32/full",
+    "in-flight/32/full/first-token",
+    "in-flight/32/full/decode",
 };
 
 void expect_rows(const std::set<std::string>& found, const std::set<std::string>& wanted) {

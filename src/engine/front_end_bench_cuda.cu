@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "engine/bench_front_end_cuda.h"
+#include "patches/bench_patches_cuda.h"
 #include "pyramid/bench_pyramids_cuda.h"
 #include "pyramid/upload_cuda.h"
 #include "relevance/test_images.h"
@@ -14,7 +15,8 @@ namespace {
 
 constexpr Size kCanvas = kEmulated ? Size{64, 64} : Size{1024, 1024};
 constexpr int kBatch = kEmulated ? 2 : 32;
-constexpr int kSets = 2;  // uploads fill one while the other is read
+constexpr int kFrames = 1;  // of a still image, as the tower reads them
+constexpr int kSets = 2;    // uploads fill one while the other is read
 constexpr int kBudgetTokens = kEmulated ? 3 : 68;
 constexpr int kUploads = kEmulated ? 1 : 40;  // batches of a round
 
@@ -44,13 +46,11 @@ class FrontEndBench {
       return false;
     const size_t patches = front_end_.room_cells() * kPatchesPerCell;
     return bench_.make(offsets_, kBatch + 1) && bench_.make(places_, patches) &&
-           bench_.make(values_, patches * kPatchValues);
+           bench_.make(values_, patches * patch_values(kFrames));
   }
 
-  void enqueue(int call) {
-    front_end_.enqueue(bench_.get(), pyramids_.of_call(call),
-                       {2, values_.data(), places_.data(), offsets_.data()});
-  }
+  void enqueue(int call) { front_end_.enqueue(bench_.get(), pyramids_.of_call(call), patches()); }
+  DevicePatches patches() { return {kFrames, values_.data(), places_.data(), offsets_.data()}; }
 
   // The canvas read, the levels made and read, the patches written.
   double bytes() const {
@@ -66,12 +66,8 @@ class FrontEndBench {
         reinterpret_cast<decltype(&measure_relevance)>(report.of_cpu("measure_relevance"));
     const auto lost = reinterpret_cast<decltype(&measure_detail)>(report.of_cpu("measure_detail"));
     const auto plan_of = reinterpret_cast<decltype(&make_plan)>(report.of_cpu("make_plan"));
-    const auto sample =
-        reinterpret_cast<decltype(&sample_patches)>(report.of_cpu("sample_patches"));
     const auto pyramid = pyramid_of_cpu(bench_, pyramids_.of(image), 0);
-    if (relevance == nullptr || lost == nullptr || plan_of == nullptr || sample == nullptr ||
-        !pyramid)
-      return false;
+    if (relevance == nullptr || lost == nullptr || plan_of == nullptr || !pyramid) return false;
     const Relevance parts = relevance(report.threads(), *pyramid, nullptr, {});
     const Detail detail = lost(report.threads(), *pyramid);
     Scene scene;
@@ -86,12 +82,7 @@ class FrontEndBench {
     const auto cells = bench_.on_host(plans.cells + static_cast<int64_t>(image) * plans.room,
                                       static_cast<size_t>(count));
     if (cells != plan->cells) return false;
-    const Patches patches = sample(report.threads(), *pyramid, *plan, PatchFormat::kBFloat16);
-    const int first = bench_.on_host(offsets_.data() + image, 1).front();
-    if (first < 0 || first + patches.count > static_cast<int>(places_.size())) return false;
-    const auto values = bench_.on_host(values_.data() + int64_t{first} * kPatchValues,
-                                       static_cast<size_t>(patches.count) * kPatchValues);
-    return std::equal(values.begin(), values.end(), patches.bf16.begin(), patches.bf16.end());
+    return same_patches(bench_, patches(), image, *pyramid, *plan);
   }
 
   // Batches from pinned memory, the next one on its way while one is computed.

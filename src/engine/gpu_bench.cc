@@ -85,7 +85,8 @@ void bench_gpu_model(Bench& bench) {
     return;
   }
   GpuRows rows(bench);
-  run({model->device, &model->config(), model->tower.on_device(), model->decoder.on_device()},
+  run({model->device, &model->config(), model->tower.on_device().get(),
+       model->decoder.on_device().get()},
       rows);
   AskOptions ask;
   ask.max_tokens = 1;

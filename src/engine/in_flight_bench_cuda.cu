@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "engine/bench_front_end_cuda.h"
+#include "language/sampler_cuda.h"
 #include "pyramid/bench_pyramids_cuda.h"
 #include "pyramid/upload_cuda.h"
 #include "relevance/test_images.h"
@@ -16,7 +17,8 @@ namespace {
 constexpr Size kCanvas = kEmulated ? Size{64, 64} : Size{1024, 1024};
 constexpr int kRequests = kEmulated ? 2 : 32;
 constexpr int kQuestionTokens = kEmulated ? 3 : 32;
-constexpr int kAnswerTokens = kEmulated ? 2 : 32;
+constexpr int kAnswerTokens = kEmulated ? 3 : 32;
+constexpr int kFrames = 1;         // of a still image
 constexpr int kPassTokens = 4096;  // of a prefill: more do not make its products faster
 
 Image busy_picture(Size size, uint32_t seed) { return scene_image(size, seed + 1, 300); }
@@ -26,11 +28,11 @@ class InFlight {
   InFlight(CudaBench& bench, const ModelConfig& config, CudaTower& tower, CudaDecoder& decoder)
       : bench_(bench), config_(config), tower_(tower), decoder_(decoder) {}
 
-  void run(const char* name, MakerKind maker, int budget_tokens) {
+  void run(const std::string& name, MakerKind maker, int budget_tokens) {
     bench_.report().progress(name);
     const CudaAccelerator::Turn turn(bench_.device());
     if (!make(maker, budget_tokens)) return bench_.settle(name);
-    constexpr int kRounds = kEmulated ? 1 : 4;  // the first ones record graphs
+    constexpr int kRounds = kEmulated ? 1 : 5;  // the first ones record graphs
     double first_ms = 0;
     double all_ms = 0;
     for (int round = 0; round < kRounds && bench_.good(); ++round) {
@@ -40,20 +42,29 @@ class InFlight {
       answer();
       all_ms = passed_ms();
     }
-    const bool verified = bench_.good() && sound();
+    if (!bench_.good()) return bench_.settle(name);
+    const bool verified = sound();
     int tokens = 0;
     for (const int count : counts_) tokens += count;
-    bench_.add(
-        verified,
-        {name,
-         1000 * kRequests / all_ms,
-         "images/s",
-         {},
-         text_of("%.0f tokens/s in answers of %d, whose ids are given; %d + %d tokens of a "
-                 "prompt; all first tokens after %.1f ms (%.0f images/s), then %.0f tokens/s",
-                 1000.0 * kRequests * kAnswerTokens / all_ms, kAnswerTokens, tokens / kRequests,
-                 kQuestionTokens, first_ms, 1000 * kRequests / first_ms,
-                 1000.0 * kRequests * kAnswerTokens / (all_ms - first_ms))});
+    const std::string note =
+        text_of("%d requests, %d + %d tokens of a prompt, answers of %d tokens", kRequests,
+                tokens / kRequests, kQuestionTokens, kAnswerTokens);
+    bench_.add(verified,
+               {name,
+                1000 * kRequests / all_ms,
+                "images/s",
+                {},
+                note + text_of("; %.0f tokens/s", 1000.0 * kRequests * kAnswerTokens / all_ms)});
+    bench_.add(verified, {name + "/first-token",
+                          1000 * kRequests / first_ms,
+                          "images/s",
+                          {},
+                          text_of("all of them after %.2f ms", first_ms)});
+    bench_.add(verified, {name + "/decode",
+                          1000.0 * kRequests * (kAnswerTokens - 1) / (all_ms - first_ms),
+                          "tokens/s",
+                          {},
+                          "after the first"});
   }
 
  private:
@@ -65,7 +76,10 @@ class InFlight {
   bool make(MakerKind maker, int budget_tokens) {
     if (!pyramids_.make(bench_, kCanvas, kRequests, 0, 1, busy_picture) ||
         !front_end_.make(bench_, kCanvas, kRequests, maker, budget_tokens) ||
-        !bench_.check(uploads_.open(kCanvas)) || !bench_.make(offsets_, kRequests + 1))
+        !bench_.check(uploads_.open(kCanvas)) || !bench_.make(offsets_, kRequests + 1) ||
+        !bench_.check(chosen_.at_least(kRequests)) ||
+        !bench_.check(sampler_.open(bench_.get(), kRequests, config_.text.vocab_size)) ||
+        !bench_.upload(states_, std::vector<SamplerState>(kRequests, make_sampler_state({}))))
       return false;
     const int room = front_end_.plans().room + kQuestionTokens + kAnswerTokens;
     for (int i = 0; i < kRequests; ++i) {
@@ -83,7 +97,7 @@ class InFlight {
     std::vector<TowerRequest> requests;
     for (const int count : counts_)
       requests.push_back({count * kPatchesPerCell, kCanvas, nullptr, 0, nullptr});
-    auto tokens = tower_.run(requests, EncodeOptions());
+    auto tokens = tower_.run(requests, EncodeOptions(), kFrames);
     if (!tokens) {
       bench_.check(tokens.error());
       return;
@@ -105,7 +119,7 @@ class InFlight {
     uploads_.hand_over(bench_.get());
     front_end_.enqueue(
         bench_.get(), pyramids,
-        {2, reinterpret_cast<uint16_t*>(input->patches), input->places, offsets_.data()});
+        {kFrames, reinterpret_cast<uint16_t*>(input->patches), input->places, offsets_.data()});
     uploads_.release(bench_.get());
     counts_ = bench_.on_host(front_end_.plans().counts, kRequests);
     return bench_.good();
@@ -132,15 +146,30 @@ class InFlight {
         rows += length;
       }
       bench_.check(decoder_.run(requests, pass_options()));
+      choose(begin, end - begin);
       begin = end;
     }
   }
 
+  // The most likely tokens after the last pass, for the requests it had.
+  void choose(int begin, int count) {
+    TokenChoiceJob job;
+    job.logits = decoder_.logits();
+    job.sequences = count;
+    job.vocab = config_.text.vocab_size;
+    job.states = states_.data();
+    job.greedy_only = true;
+    job.out = chosen_.data() + begin;
+    choose_tokens_cuda(bench_.get(), job, sampler_);
+  }
+
+  // Every request moves on by the token that was chosen for it.
   void answer() {
-    for (int step = 0; step < kAnswerTokens && bench_.good(); ++step) {
+    for (int step = 0; step + 1 < kAnswerTokens && bench_.good(); ++step) {
       std::vector<DecoderRequest> requests;
       for (size_t i = 0; i < kRequests; ++i) {
         const int at = counts_[i] + kQuestionTokens + step;
+        prompts_[i].ids[static_cast<size_t>(at)] = chosen_.data()[i].id;
         requests.push_back({prompts_[i].ids_of(at, at + 1),
                             prompts_[i].positions_of(at, at + 1),
                             {},
@@ -148,6 +177,7 @@ class InFlight {
                             at});
       }
       bench_.check(decoder_.run(requests, pass_options()));
+      choose(0, kRequests);
       bench_.check(bench_.stream().wait());
     }
   }
@@ -161,12 +191,12 @@ class InFlight {
   // Every picture has tokens and every logit is a number; the last request's are those it gets
   // alone.
   bool sound() {
-    for (const int count : counts_)
-      if (count < 1) return false;
+    for (size_t i = 0; i < kRequests; ++i)
+      if (counts_[i] < 1 || chosen_.data()[i].fault != ChoiceFault::kNone) return false;
     const auto vocabulary = static_cast<size_t>(config_.text.vocab_size);
     const auto all = bench_.on_host(decoder_.logits(), kRequests * vocabulary);
     constexpr size_t kLast = kRequests - 1;
-    const int at = counts_[kLast] + kQuestionTokens + kAnswerTokens - 1;
+    const int at = counts_[kLast] + kQuestionTokens + kAnswerTokens - 2;
     const DecoderRequest request{prompts_[kLast].ids_of(at, at + 1),
                                  prompts_[kLast].positions_of(at, at + 1),
                                  {},
@@ -195,6 +225,9 @@ class InFlight {
   BenchFrontEnd front_end_;
   CanvasUploads uploads_;
   DeviceMemory<int> offsets_;
+  DeviceMemory<SamplerState> states_;
+  SamplerWorkspace sampler_;
+  PinnedMemory<ChosenToken> chosen_;
   std::vector<PromptTokens> prompts_;
   std::vector<std::shared_ptr<OnDevice>> owners_;
   std::vector<DecoderKeyValues*> memories_;

@@ -20,11 +20,13 @@ struct PromptTokens {
 
   PromptTokens(int count, int vocabulary, uint32_t seed) {
     std::mt19937 random(seed);
-    for (int i = 0; i < count; ++i) {
-      const auto at = static_cast<float>(i);
-      ids.push_back(static_cast<int>(random() % static_cast<uint32_t>(vocabulary)));
-      positions.push_back({at, at, at});
-    }
+    for (int i = 0; i < count; ++i)
+      add(static_cast<int>(random() % static_cast<uint32_t>(vocabulary)));
+  }
+  void add(int id) {
+    const auto at = static_cast<float>(ids.size());
+    ids.push_back(id);
+    positions.push_back({at, at, at});
   }
   std::span<const int> ids_of(int begin, int end) const {
     return std::span(ids).subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin));

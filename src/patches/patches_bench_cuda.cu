@@ -5,6 +5,7 @@
 #include <numeric>
 #include <random>
 
+#include "patches/bench_patches_cuda.h"
 #include "patches/patches_cuda.h"
 #include "pyramid/bench_pyramids_cuda.h"
 
@@ -84,11 +85,12 @@ class PatchesBench {
 
   void run() {
     if (!make()) return;
-    const bool grouped = samples({});
+    const bool both = samples({}, 2);
+    const double both_ms = sample_ms({}, 2);
+    const bool grouped = samples({}) && both;
     const double grouped_ms = sample_ms({}, kFrames);
-    const double once_ms = sample_ms({}, 1);
     add(grouped, "patches/grouped", grouped_ms,
-        text_of("%zu cells of 3 levels; one frame alone %.4f ms", plans_.count(), once_ms));
+        text_of("%zu cells of 3 levels; both frames of a patch %.4f ms", plans_.count(), both_ms));
     SamplingOrder order;
     order.mixed = mixed_.data();
     const bool mixed = samples(order);
@@ -129,36 +131,28 @@ class PatchesBench {
            bench_.make(flush_, kFlushBytes);
   }
 
-  void sample(int call, const SamplingOrder& order, int frames) {
+  DevicePatches target(int call, int frames) {
     const auto set = static_cast<size_t>(call % kSets);
-    sample_patches_cuda(
-        bench_.get(), pyramids_.of_call(call).view(), plans_.device,
-        {frames, values_.data() + set * values_.size() / kSets, places_.data(), offsets_.data()},
-        order);
+    return {frames, values_.data() + set * values_.size() / kSets, places_.data(), offsets_.data()};
+  }
+  void sample(int call, const SamplingOrder& order, int frames) {
+    sample_patches_cuda(bench_.get(), pyramids_.of_call(call).view(), plans_.device,
+                        target(call, frames), order);
   }
   double sample_ms(const SamplingOrder& order, int frames) {
     return bench_.ms_of(kSets, [&](int call) { sample(call, order, frames); });
   }
 
-  // The first and the last image against the CPU's patches.
-  bool samples(const SamplingOrder& order) {
+  bool samples(const SamplingOrder& order, int frames = kFrames) {
     cudaMemsetAsync(values_.data(), 0xFF, values_.bytes(), bench_.get());
-    sample(0, order, kFrames);
-    return same_patches(0) && same_patches(kBatch - 1);
+    sample(0, order, frames);
+    return right(0, frames) && right(kBatch - 1, frames);
   }
-  bool same_patches(int image) {
-    const auto cpu =
-        reinterpret_cast<decltype(&sample_patches)>(bench_.report().of_cpu("sample_patches"));
+  bool right(int image, int frames) {
     const auto pyramid = pyramid_of_cpu(bench_, pyramids_.of(image), 0);
-    if (cpu == nullptr || !pyramid) return false;
     Plan plan;
     plan.cells = plans_.plans[static_cast<size_t>(image)];
-    const Patches expected = cpu(bench_.report().threads(), *pyramid, plan, PatchFormat::kBFloat16);
-    const int first = bench_.on_host(offsets_.data() + image, 1).front();
-    if (first < 0 || static_cast<size_t>(first) * kPatchValues >= values_.size()) return false;
-    const auto values = bench_.on_host(values_.data() + int64_t{first} * kPatchValues,
-                                       static_cast<size_t>(expected.count) * kPatchValues);
-    return std::equal(values.begin(), values.end(), expected.bf16.begin(), expected.bf16.end());
+    return pyramid && same_patches(bench_, target(0, frames), image, *pyramid, plan);
   }
 
   // The plan before told where to look; four in five of its cells are in this one too.
@@ -170,7 +164,7 @@ class PatchesBench {
       warm_cache_cuda(bench_.get(), pyramids_.of_call(0).view(), before_.device);
     };
     const double ms = bench_.ms_after(flush_and_warm, [&] { sample(0, {}, kFrames); });
-    const bool verified = same_patches(0) && same_patches(kBatch - 1);
+    const bool verified = right(0, kFrames) && right(kBatch - 1, kFrames);
     size_t kept = 0;
     for (size_t i = 0; i < kBatch; ++i)
       for (const Cell& cell : plans_.plans[i])
@@ -182,9 +176,9 @@ class PatchesBench {
   }
 
   void add(bool verified, const char* name, double ms, const std::string& note) {
-    const double bytes =
-        static_cast<double>(plans_.count()) *
-        (3.0 * kCellPx * kCellPx + sizeof(uint16_t) * kPatchesPerCell * kPatchValues);
+    const double bytes = static_cast<double>(plans_.count()) *
+                         (3.0 * kCellPx * kCellPx + sizeof(uint16_t) * kPatchesPerCell *
+                                                        static_cast<double>(patch_values(kFrames)));
     const auto limit = limit_of(bytes, bench_.ceilings.copy_bytes_per_ms);
     bench_.add(
         verified,

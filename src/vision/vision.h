@@ -74,8 +74,6 @@ class Tower {
   const std::shared_ptr<DeviceTower>& on_device() const { return device_; }
   const VisionConfig& config() const { return config_; }
   size_t bytes() const;  // of its weights
-  // What a device made of it; null: the CPU has it.
-  DeviceTower* on_device() const { return device_.get(); }
 
  private:
   VisualTokens encode_on_device(const Patches& patches, Size canvas, TowerMemory& memory,
