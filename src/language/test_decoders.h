@@ -40,6 +40,7 @@ inline ModelConfig config_of(const DecoderSize& size) {
   config.text.attention_bias = size.bias;
   const int part = size.head_dim / 8;
   config.text.mrope_section = {size.head_dim / 2 - 2 * part, part, part};
+  config.text.rope_theta = 30;  // so that rows and columns matter in few dimensions and places
   config.tie_word_embeddings = size.tied;
   return config;
 }
