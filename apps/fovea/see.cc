@@ -59,7 +59,6 @@ Status save_maps(const std::string& folder, const Sight& sight) {
 }
 
 Status read_flags(SeeFlags& flags) {
-  if (auto device = check_cpu(flags.common.device); !device) return device;
   for (const std::string& text : flags.fixations) {
     const auto point = parse_point(text);
     if (!point) return point.error();
@@ -70,6 +69,7 @@ Status read_flags(SeeFlags& flags) {
     if (!map) return map.error();
     flags.options.coupling = std::move(*map);
   }
+  flags.options.device = flags.common.device;
   flags.options.threads = flags.common.threads;
   flags.options.draw = !flags.output.empty();
   return Done{};

@@ -56,6 +56,7 @@ struct SeeOptions {
   bool draw = true;              // fill Sight::picture
   int64_t max_pixels = 0;        // refuse larger images; 0: the default limit of 178,956,970
   int threads = 0;               // 0: the cores this process may use
+  std::string device = "cpu";    // or one of devices()
 };
 
 // Looks at an image without a model: what would the tower be given, and why?

@@ -50,6 +50,8 @@ class DeviceFrontEnd {
   virtual Result<PictureMeasures> measures(OnDevice& prepared) = 0;
   // Relevance and plan, made on the device.
   virtual Result<PlanAnswer> choose(OnDevice& prepared, const PlanRequest& request) = 0;
+  // The patches of some cells, done when it returns: how many bytes they have.
+  virtual Result<int64_t> sample(OnDevice& prepared, std::span<const Cell> cells) = 0;
   // The tokens of some cells, whose patches never leave the device. As DeviceTower::encode.
   virtual Result<VisualTokens> encode(OnDevice& prepared, std::span<const Cell> cells,
                                       TowerMemory& memory, const EncodeOptions& options) = 0;

@@ -7,8 +7,8 @@
 #include <optional>
 #include <utility>
 
-#include "base/check.h"
 #include "base/text.h"
+#include "engine/front_end.h"
 #include "engine/model.h"
 #include "engine/session.h"
 #include "weights/loader.h"
@@ -47,15 +47,6 @@ Result<Target> target_of(const LoadOptions& options) {
   auto device = open_accelerator(options.device, options.kernels == "portable");
   if (!device) return device.error();
   return Target{std::move(*device), WeightFormat::kBf16};
-}
-
-Result<std::shared_ptr<DeviceFrontEnd>> front_end_on(const std::shared_ptr<Accelerator>& device,
-                                                     const std::shared_ptr<DeviceTower>& tower) {
-  const auto make = reinterpret_cast<MakeFrontEnd>(device->function(kMakeFrontEndSymbol));
-  FOVEA_CHECK(make != nullptr);
-  Result<std::shared_ptr<DeviceFrontEnd>> made = failed("");
-  make(device, tower, made);
-  return made;
 }
 
 Result<Words> load_words(const std::string& folder, const ModelConfig& config) {

@@ -3,12 +3,22 @@
 
 #include <utility>
 
+#include "base/check.h"
 #include "engine/see_parts.h"
 #include "gaze/gaze.h"
 #include "picture/picture.h"
 #include "relevance/coupling.h"
 
 namespace fovea {
+
+Result<std::shared_ptr<DeviceFrontEnd>> front_end_on(const std::shared_ptr<Accelerator>& device,
+                                                     const std::shared_ptr<DeviceTower>& tower) {
+  const auto make = reinterpret_cast<MakeFrontEnd>(device->function(kMakeFrontEndSymbol));
+  FOVEA_CHECK(make != nullptr);
+  Result<std::shared_ptr<DeviceFrontEnd>> made = failed("");
+  make(device, tower, made);
+  return made;
+}
 
 Prepared::Prepared(Size image_size, Pyramid pyramid, Detail its_detail)
     : image(image_size),

@@ -42,6 +42,10 @@ class Prepared {
 Result<Prepared> prepare(Threads& threads, Image image, const CanvasLimits& limits,
                          Stopwatch& watch, DeviceFrontEnd* device = nullptr);
 
+// The device's own; the tower is null where nothing is encoded.
+Result<std::shared_ptr<DeviceFrontEnd>> front_end_on(const std::shared_ptr<Accelerator>& device,
+                                                     const std::shared_ptr<DeviceTower>& tower);
+
 struct Choice {
   Relevance relevance;
   Plan plan;

@@ -183,29 +183,51 @@ Result<PlanAnswer> CudaFrontEnd::choose(OnDevice& prepared, const PlanRequest& r
   return answer;
 }
 
+// Of a still image: one frame.
+Status CudaFrontEnd::sample_into(const PreparedOnDevice& prepared, std::span<const Cell> cells,
+                                 DevicePatches patches) {
+  Stream& stream = device_->stream();
+  const auto count = static_cast<int>(cells.size());
+  Status done = staging_.upload<Cell>(stream, cells, plans_.cells);
+  if (done) done = staging_.upload<int>(stream, {&count, 1}, plans_.counts);
+  if (done) done = plans_.offsets.at_least(2);
+  if (!done) return done;
+  patches.frames = 1;
+  patches.offsets = plans_.offsets.data();
+  sample_patches_cuda(stream.get(), prepared.pyramid.view(),
+                      {prepared.canvas(), 1, count, plans_.cells.data(), plans_.counts.data()},
+                      patches);
+  return Done{};
+}
+
+Result<int64_t> CudaFrontEnd::sample(OnDevice& prepared, std::span<const Cell> cells) {
+  const CudaAccelerator::Turn turn(*device_);
+  const size_t count = cells.size() * kPatchesPerCell;
+  const size_t values = count * kPatchValues / 2;
+  Status done = plans_.patches.at_least(values);
+  if (done) done = plans_.places.at_least(count);
+  DevicePatches patches;
+  patches.values = plans_.patches.data();
+  patches.places = plans_.places.data();
+  if (done) done = sample_into(static_cast<const PreparedOnDevice&>(prepared), cells, patches);
+  if (done) done = device_->stream().wait();
+  if (!done) return done.error();
+  return static_cast<int64_t>(values * sizeof(uint16_t));
+}
+
 Result<VisualTokens> CudaFrontEnd::encode(OnDevice& prepared, std::span<const Cell> cells,
                                           TowerMemory& memory, const EncodeOptions& options) {
   const CudaAccelerator::Turn turn(*device_);
   const auto& there = static_cast<const PreparedOnDevice&>(prepared);
-  const auto count = static_cast<int>(cells.size());
-  const auto input = tower_->input(count * kPatchesPerCell);
+  const auto input = tower_->input(static_cast<int>(cells.size()) * kPatchesPerCell);
   if (!input) return input.error();
-  Stream& stream = device_->stream();
-  Status done = staging_.upload<Cell>(stream, cells, plans_.cells);
-  if (done) done = staging_.upload<int>(stream, {&count, 1}, plans_.counts);
-  if (done) done = plans_.offsets.at_least(2);
-  if (!done) return done.error();
   DevicePatches patches;
-  patches.frames = 1;
   patches.values = reinterpret_cast<uint16_t*>(input->patches);
   patches.places = input->places;
-  patches.offsets = plans_.offsets.data();
-  sample_patches_cuda(stream.get(), there.pyramid.view(),
-                      {there.canvas(), 1, count, plans_.cells.data(), plans_.counts.data()},
-                      patches);
+  if (auto done = sample_into(there, cells, patches); !done) return done.error();
   std::vector<int> levels;
   for (const Cell& cell : cells) levels.insert(levels.end(), kPatchesPerCell, cell.level);
-  return tower_->encode_input(levels, there.canvas(), memory, options, patches.frames);
+  return tower_->encode_input(levels, there.canvas(), memory, options, /*frames=*/1);
 }
 
 }  // namespace fovea
@@ -214,7 +236,7 @@ extern "C" __attribute__((visibility("default"))) void fovea_make_front_end(
     const std::shared_ptr<fovea::Accelerator>& device,
     const std::shared_ptr<fovea::DeviceTower>& tower,
     fovea::Result<std::shared_ptr<fovea::DeviceFrontEnd>>& result) {
-  (void)(result = std::shared_ptr<fovea::DeviceFrontEnd>(std::make_shared<fovea::CudaFrontEnd>(
-             std::static_pointer_cast<fovea::CudaAccelerator>(device),
-             std::static_pointer_cast<fovea::CudaTower>(tower))));
+  result = std::shared_ptr<fovea::DeviceFrontEnd>(std::make_shared<fovea::CudaFrontEnd>(
+      std::static_pointer_cast<fovea::CudaAccelerator>(device),
+      std::static_pointer_cast<fovea::CudaTower>(tower)));
 }

@@ -10,6 +10,7 @@
 #include "device/cuda/staging.h"
 #include "engine/device_front_end.h"
 #include "gaze/plans_cuda.h"
+#include "patches/device_patches.h"
 #include "pyramid/pyramid_cuda.h"
 #include "relevance/relevance_cuda.h"
 #include "vision/tower_cuda.h"
@@ -34,6 +35,7 @@ class CudaFrontEnd : public DeviceFrontEnd {
   Result<std::shared_ptr<OnDevice>> prepare(const Image& canvas) override;
   Result<PictureMeasures> measures(OnDevice& prepared) override;
   Result<PlanAnswer> choose(OnDevice& prepared, const PlanRequest& request) override;
+  Result<int64_t> sample(OnDevice& prepared, std::span<const Cell> cells) override;
   Result<VisualTokens> encode(OnDevice& prepared, std::span<const Cell> cells, TowerMemory& memory,
                               const EncodeOptions& options) override;
 
@@ -49,9 +51,13 @@ class CudaFrontEnd : public DeviceFrontEnd {
     DeviceMemory<Point> found;
     DeviceMemory<int> found_counts;
     DeviceMemory<int> offsets;
+    DeviceMemory<uint16_t> patches;  // where there is no tower to take them
+    DeviceMemory<PatchPlace> places;
   };
 
   Result<RelevanceWorkspace*> workspace_for(Size canvas);
+  Status sample_into(const PreparedOnDevice& prepared, std::span<const Cell> cells,
+                     DevicePatches patches);
   Result<DeviceScene> scene_of(const PreparedOnDevice& prepared, const PlanRequest& request);
   Status weave(const PreparedOnDevice& prepared, const PlanRequest& request);
   Status find_peaks(const DeviceScene& scene, const PlanWorkspace& workspace, PlanAnswer& answer);

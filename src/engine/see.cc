@@ -11,18 +11,38 @@
 namespace fovea {
 namespace {
 
+// Without a tower; null for the CPU.
+Result<std::shared_ptr<DeviceFrontEnd>> front_end_of(const std::string& device) {
+  if (device == "cpu") return std::shared_ptr<DeviceFrontEnd>();
+  const auto opened = open_accelerator(device, false);
+  if (!opened) return opened.error();
+  return front_end_on(*opened, nullptr);
+}
+
+// What the tower would be given, in bytes.
+Result<int64_t> sample(Threads& threads, const Prepared& prepared, const Plan& plan,
+                       DeviceFrontEnd* device) {
+  if (device != nullptr) return device->sample(*prepared.on_device, plan.cells);
+  const Patches patches = sample_patches(threads, prepared.pyramid(threads), plan);
+  return static_cast<int64_t>(patches.bytes());
+}
+
 Result<Sight> see_decoded(Result<Image> decoded, const std::string& name, const SeeOptions& options,
                           Stopwatch& watch) {
   if (!decoded) return decoded.error();
   Threads threads(options.threads > 0 ? options.threads : usable_cores());
-  const auto prepared = prepare(threads, std::move(*decoded), canvas_limits_of(options), watch);
+  const auto device = front_end_of(options.device);
+  if (!device) return device.error();
+  watch.skip();
+  const auto prepared =
+      prepare(threads, std::move(*decoded), canvas_limits_of(options), watch, device->get());
   if (!prepared) return prepared.error();
-  auto choice = choose(threads, *prepared, options, watch);
+  auto choice = choose(threads, *prepared, options, watch, device->get());
   if (!choice) return choice.error();
-  const Patches patches = sample_patches(threads, prepared->pyramid(threads), choice->plan);
+  const auto bytes = sample(threads, *prepared, choice->plan, device->get());
+  if (!bytes) return bytes.error();
   watch.lap("patches");
-  return make_sight(threads, *prepared, *choice, name, options,
-                    static_cast<int64_t>(patches.bytes()), watch);
+  return make_sight(threads, *prepared, *choice, name, options, *bytes, watch);
 }
 
 }  // namespace
