@@ -21,7 +21,7 @@ class AnswerCuda : public AcceleratorTest {
   void SetUp() override {
     AcceleratorTest::SetUp();
     if (IsSkipped() || HasFatalFailure()) return;
-    config_ = test::config_of(test::DecoderSize{.hidden = 24, .head_dim = 8, .intermediate = 40});
+    config_ = test::config_of(test::DecoderSize{.hidden = 16, .head_dim = 8, .intermediate = 24});
     const test::StoredTensors tensors = test::random_tensors(config_, 4);
     decoder_.emplace(
         *Decoder::build(config_, test::source_of(tensors, WeightFormat::kBf16), device_));

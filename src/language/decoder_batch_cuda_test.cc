@@ -21,11 +21,11 @@ class DecoderBatchCuda : public AcceleratorTest {
   void SetUp() override {
     AcceleratorTest::SetUp();
     if (IsSkipped() || HasFatalFailure()) return;
-    config_ = test::config_of(test::DecoderSize{.hidden = 24,
+    config_ = test::config_of(test::DecoderSize{.hidden = 16,
                                                 .heads = 6,
                                                 .kv_heads = 2,
                                                 .head_dim = 8,
-                                                .intermediate = 40,
+                                                .intermediate = 24,
                                                 .vocab = 60,
                                                 .bias = true});
     const test::StoredTensors tensors = test::random_tensors(config_, 4);

@@ -93,7 +93,7 @@ inline Scene random_scene(uint32_t seed) {
 
 inline Scene small_scene() {
   return scene_of(
-      {.depth = 2, .heads = 2, .head_dim = 24, .intermediate = 72, .taps = {1}, .out = 40}, 2,
+      {.depth = 2, .heads = 2, .head_dim = 16, .intermediate = 40, .taps = {1}, .out = 40}, 2,
       {224, 96}, 1, 77);
 }
 

@@ -18,7 +18,7 @@ using test::small_scene;
 class TowerCuda : public test::TowerCudaTest {};
 
 TEST_P(TowerCuda, RandomTowersGiveTheStatesAndTokensOfTheCpu) {
-  for (uint32_t seed = 0; seed < 12; ++seed) {
+  for (uint32_t seed = 0; seed < 10; ++seed) {
     const Scene scene = test::random_scene(seed);
     const Tower cpu = on_cpu(scene);
     const Tower gpu = on_gpu(scene);
