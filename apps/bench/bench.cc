@@ -24,9 +24,11 @@ std::vector<std::string> suite_names() {
 
 std::string json_of(Bench& bench) {
   nlohmann::ordered_json json;
-  json["machine"] = {{"cpu", describe_cpu()},
-                     {"threads", bench.threads.size()},
-                     {"copy_gb_per_s", bench.copy_bytes_per_ms() / 1e6}};
+  json["machine"] = {{"cpu", describe_cpu()}, {"threads", bench.threads.size()}};
+  if (bench.description.empty())
+    json["machine"]["copy_gb_per_s"] = bench.copy_bytes_per_ms() / 1e6;
+  else
+    json["machine"]["gpu"] = bench.description;
   json["rows"] = nlohmann::json::array();
   for (const BenchRow& row : bench.rows) {
     nlohmann::ordered_json out{{"name", row.name}, {"value", row.value}, {"unit", row.unit}};
@@ -39,8 +41,11 @@ std::string json_of(Bench& bench) {
 }
 
 void print_table(Bench& bench) {
-  fmt::print("{}, {} threads, copy {:.1f} GB/s\n\n", describe_cpu(), bench.threads.size(),
-             bench.copy_bytes_per_ms() / 1e6);
+  if (bench.description.empty())
+    fmt::print("{}, {} threads, copy {:.1f} GB/s\n\n", describe_cpu(), bench.threads.size(),
+               bench.copy_bytes_per_ms() / 1e6);
+  else
+    fmt::print("{}\n\n", bench.description);
   fmt::print("{:<44} {:>10} {:<8} {:>10} {:>9}\n", "", "measured", "", "limit", "of limit");
   for (const BenchRow& row : bench.rows) {
     fmt::print("{:<44} {:>10.5g} {:<8} ", row.name, row.value, row.unit);
@@ -54,14 +59,38 @@ struct BenchFlags {
   std::string suite;
   std::string model;
   std::string weights;
+  std::string kernels = "best";
   bool json = false;
+  bool device_given = false;
 };
+
+// The suite gpu runs on a GPU, all others on the CPU.
+Result<std::string> device_of(const BenchFlags& flags) {
+  const std::string& device = flags.common.device;
+  if (flags.suite != "gpu") {
+    const auto checked = check_cpu(device);
+    if (!checked) return checked.error();
+    return device;
+  }
+  if (flags.device_given && device == "cpu")
+    return bad_input("bench gpu runs on a GPU; use --device cuda[:i]");
+  return flags.device_given ? device : std::string("cuda");
+}
+
+// What went wrong, in one line; nothing where all went well.
+std::string wrong_rows(const Bench& bench) {
+  std::string text;
+  if (!bench.unverified.empty()) text = "wrong results, so not timed:";
+  for (const std::string& name : bench.unverified) text += " " + name;
+  for (const std::string& why : bench.failed) text += (text.empty() ? "" : "; ") + why;
+  return text;
+}
 
 int run(const BenchFlags& flags) {
   const Common& common = flags.common;
   if ((flags.suite == "model" || flags.suite == "accuracy") && flags.model.empty())
     return complain(bad_input("bench " + flags.suite + " needs --model DIR, a checkpoint folder"));
-  const auto device = check_cpu(common.device);
+  const auto device = device_of(flags);
   if (!device) return complain(device.error());
   std::vector<BenchEntry> entries;
   for (const BenchEntry& entry : bench_entries())
@@ -76,6 +105,8 @@ int run(const BenchFlags& flags) {
   });
   bench.model = flags.model;
   bench.weights = flags.weights;
+  bench.device = *device;
+  bench.kernels = flags.kernels;
   for (const BenchEntry& entry : entries) entry.run(bench);
   if (show) fmt::print(stderr, "\r\033[K");
 
@@ -84,10 +115,8 @@ int run(const BenchFlags& flags) {
     fmt::print("{}", json_of(bench));
   else
     print_table(bench);
-  if (bench.unverified.empty()) return kGood;
-  std::string names;
-  for (const std::string& name : bench.unverified) names += " " + name;
-  return complain(failed("wrong results, so not timed:" + names));
+  const std::string wrong = wrong_rows(bench);
+  return wrong.empty() ? kGood : complain(failed(wrong));
 }
 
 }  // namespace
@@ -100,17 +129,23 @@ Run add_bench(CLI::App& program) {
       ->required()
       ->check(CLI::IsMember(suite_names()));
   command->add_flag("--json", flags->json, "Print one JSON object");
-  command->add_option("-m,--model", flags->model, "The checkpoint folder of the suite model");
+  command->add_option("-m,--model", flags->model,
+                      "The checkpoint folder of the suites model and gpu");
   command->add_option("--weights", flags->weights, "... kept as f32, bf16 or int8")
       ->check(CLI::IsMember({"f32", "bf16", "int8"}));
   add_common(*command, flags->common);
+  add_kernels(*command, flags->kernels);
   command->footer(
       "Examples:\n"
       "  fovea bench front-end\n"
       "  fovea bench front-end --threads 1 --json | jq .rows\n"
       "  fovea bench model --model DIR --weights int8\n"
+      "  fovea bench gpu --model DIR --device cuda:1\n"
       "bench/peers/*.py compare with OpenCV, torch, transformers and llama.cpp in the same run.");
-  return [flags] { return run(*flags); };
+  return [flags, command] {
+    flags->device_given = command->count("--device") > 0;
+    return run(*flags);
+  };
 }
 
 }  // namespace fovea::app

@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <iostream>
 #include <iterator>
 #include <memory>
@@ -19,6 +20,7 @@ struct AskFlags : ModelFlags {
   std::vector<std::string> fixations;
   bool json = false;
   std::string trace;
+  std::string logits;
   std::string gaze;
 
   std::vector<std::string> images;
@@ -63,7 +65,7 @@ Status check_files(const AskFlags& flags) {
   for (const std::string& image : flags.images)
     if (image != "-" && !fs::exists(image, error))
       return bad_input(fmt::format("cannot open {}: is there such a file?", image));
-  for (const std::string& path : {flags.trace, flags.gaze}) {
+  for (const std::string& path : {flags.trace, flags.gaze, flags.logits}) {
     if (path.empty() || path == "-") continue;
     const fs::path folder = fs::path(path).parent_path();
     if (fs::is_directory(path, error) || !(folder.empty() || fs::is_directory(folder, error)))
@@ -112,6 +114,14 @@ int run(AskFlags& flags) {
   for (const std::string& image : flags.images)
     if (const auto added = session.add(image, flags.max_pixels); !added)
       return complain(added.error());
+  std::ofstream logits;
+  if (!flags.logits.empty()) {
+    logits.open(flags.logits, std::ios::binary);
+    options.on_logits = [&](std::span<const float> scores) {
+      logits.write(reinterpret_cast<const char*>(scores.data()),
+                   static_cast<std::streamsize>(scores.size_bytes()));
+    };
+  }
   Waiting waiting(flags.common);
   const auto answer = session.ask(flags.question, options, [&](std::string_view piece) {
     piece.empty() ? waiting.tick() : waiting.clear();
@@ -123,6 +133,8 @@ int run(AskFlags& flags) {
   });
   waiting.clear();
   if (!answer) return complain(answer.error());
+  if (!flags.logits.empty() && !logits.flush())
+    return complain(failed(fmt::format("cannot write {}", flags.logits)));
   if (!flags.json) {
     fmt::print("\n");
     std::fflush(stdout);  // before what goes to stderr
@@ -157,6 +169,8 @@ Run add_ask(CLI::App& program) {
       ->needs(json);
   command->add_flag("--ignore-end", flags->options.ignore_end,
                     "Go on to --max-tokens past the model's own end of its answer");
+  command->add_option("--logits", flags->logits,
+                      "Write what each token is drawn from: float32, [tokens][vocabulary]");
   command->add_option("--trace", flags->trace, "Write all the answer rests on as JSON");
   command->add_option("--gaze", flags->gaze, "Write a picture of where it looked (PNG)");
   command->footer(

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -54,6 +55,8 @@ struct AskOptions {
   int likely_tokens = 0;   // of each step, so many of the most likely
   bool attention = false;  // fill Look::attention
   bool draw = false;       // fill Sight::picture
+  // Sees what each token is drawn from: a score for every token of the vocabulary.
+  std::function<void(std::span<const float> logits)> on_logits;
 };
 
 // Gets each piece of the answer as soon as it is certain; false stops the answer.

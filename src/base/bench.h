@@ -42,10 +42,14 @@ class Bench {
   Threads& threads;
   std::string model;           // the checkpoint folder, for suites that need one
   std::string weights;         // the format to keep it in; empty: as the files have it
+  std::string device;          // for suites that run on one: as --device takes it
+  std::string kernels;         // ... best or portable
+  std::string description;     // ... what it is; empty: the rows are the CPU's
   std::optional<Error> error;  // why a suite could not run
   std::function<void(const std::string&)> progress;
   std::vector<BenchRow> rows;
   std::vector<std::string> unverified;  // names of rows whose result was wrong
+  std::vector<std::string> failed;      // rows that could not be measured, and why
 
  private:
   double copy_bytes_per_ms_ = 0;

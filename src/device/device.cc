@@ -81,7 +81,7 @@ Result<DeviceName> parse_name(const std::string& name) {
     const auto [stopped, error] = std::from_chars(begin, end, parsed.index);
     good = error == std::errc() && stopped == end && parsed.index >= 0;
   }
-  if (!good) return bad_input(fmt::format("device '{}': use cpu, cuda[:i] or vulkan[:i]", name));
+  if (!good) return bad_input(fmt::format("--device '{}': use cpu, cuda[:i] or vulkan[:i]", name));
   return parsed;
 }
 
@@ -106,7 +106,7 @@ Result<std::shared_ptr<Accelerator>> open_accelerator(const std::string& name, b
   const auto parsed = parse_name(name);
   if (!parsed) return parsed.error();
   const auto refuse = [&](const std::string& why) {
-    return bad_input(fmt::format("device {}: {}; there is {}", name, why, known_devices()));
+    return bad_input(fmt::format("--device {}: {}; there is {}", name, why, known_devices()));
   };
   const auto library = open_library(parsed->kind);
   if (!library) return refuse(library.error().message);

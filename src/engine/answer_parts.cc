@@ -133,7 +133,7 @@ int64_t room_for_answer(const Model& model, const TokenPrompt& prompt, const Ask
 }
 
 bool leave_logits(const Model& model, const AskOptions& options) {
-  return model.decoder.answers() && options.likely_tokens == 0;
+  return model.decoder.answers() && options.likely_tokens == 0 && !options.on_logits;
 }
 
 Result<bool> note_reading(const SessionState& state, const Reading& reading, int round, int rounds,

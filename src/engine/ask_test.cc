@@ -53,6 +53,20 @@ TEST_F(AskTest, TheTextStreamsInPiecesThatMakeTheAnswer) {
   EXPECT_EQ(answer->finish, "length");
 }
 
+TEST_F(AskTest, LogitsAreWhatTokensAreDrawnFrom) {
+  AskOptions options;
+  options.max_tokens = 12;
+  options.ignore_end = true;
+  std::vector<int> best;
+  options.on_logits = [&](std::span<const float> logits) {
+    best.push_back(
+        static_cast<int>(std::max_element(logits.begin(), logits.end()) - logits.begin()));
+  };
+  const auto answer = ask(options);
+  ASSERT_TRUE(answer) << answer.error().message;
+  EXPECT_EQ(best, ids_of(*answer));
+}
+
 TEST_F(AskTest, AStopStringEndsTheAnswerBeforeIt) {
   AskOptions options;
   options.max_tokens = 40;

@@ -241,7 +241,7 @@ extern "C" __attribute__((visibility("default"))) void fovea_make_front_end(
     const std::shared_ptr<fovea::Accelerator>& device,
     const std::shared_ptr<fovea::DeviceTower>& tower,
     fovea::Result<std::shared_ptr<fovea::DeviceFrontEnd>>& result) {
-  (void)(result = std::shared_ptr<fovea::DeviceFrontEnd>(std::make_shared<fovea::CudaFrontEnd>(
-             std::static_pointer_cast<fovea::CudaAccelerator>(device),
-             std::static_pointer_cast<fovea::CudaTower>(tower))));
+  result = std::shared_ptr<fovea::DeviceFrontEnd>(std::make_shared<fovea::CudaFrontEnd>(
+      std::static_pointer_cast<fovea::CudaAccelerator>(device),
+      std::static_pointer_cast<fovea::CudaTower>(tower)));
 }

@@ -61,8 +61,12 @@ class TokenSource {
 class SampledSource : public TokenSource {
  public:
   SampledSource(SessionState& state, const TokenPrompt& prompt, const Buffer<float>& logits,
-                Sampler sampler)
-      : state_(state), prompt_(prompt), present_(&logits), sampler_(std::move(sampler)) {}
+                Sampler sampler, const AskOptions& options)
+      : state_(state),
+        prompt_(prompt),
+        present_(&logits),
+        sampler_(std::move(sampler)),
+        on_logits_(options.on_logits) {}
 
   Result<SampledToken> next() override {
     if (count_ > 0) {
@@ -73,6 +77,7 @@ class SampledSource : public TokenSource {
       if (next_.empty()) return model.worked().error();
       present_ = &next_;
     }
+    if (on_logits_) on_logits_({present_->data(), present_->size()});
     auto sampled = sampler_.sample({present_->data(), present_->size()});
     if (sampled) last_ = sampled->id;
     ++count_;
@@ -85,6 +90,7 @@ class SampledSource : public TokenSource {
   const Buffer<float>* present_;
   Buffer<float> next_;
   Sampler sampler_;
+  const std::function<void(std::span<const float>)>& on_logits_;
   int last_ = 0;
   int64_t count_ = 0;
 };
@@ -115,7 +121,7 @@ Result<std::unique_ptr<TokenSource>> source_of(SessionState& state, const TokenP
   if (!sampler) return sampler.error();
   sampler->add_context(prompt.ids);
   return std::unique_ptr<TokenSource>(
-      std::make_unique<SampledSource>(state, prompt, logits, std::move(*sampler)));
+      std::make_unique<SampledSource>(state, prompt, logits, std::move(*sampler), options));
 }
 
 AnswerToken answer_token(const Tokenizer& tokenizer, const SampledToken& sampled) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A model from its files to answers: `fovea bench model --model DIR [--weights int8]`. The sizes
 // are those that docs/results.md compares: a picture of 1024x1024 px, whole and with 68 tokens.
+#include "engine/model_bench.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,15 +13,9 @@
 #include <random>
 
 #include "base/bench.h"
-#include "engine/model.h"
-#include "fovea/fovea.h"
 #include "patches/patches.h"
 
 namespace fovea {
-namespace {
-
-constexpr int kQuestionTokens = 32;
-constexpr int kSmallBudget = 68;
 
 double ms_of(const std::function<void()>& body) {
   const auto start = std::chrono::steady_clock::now();
@@ -27,6 +23,35 @@ double ms_of(const std::function<void()>& body) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
       .count();
 }
+
+Image random_picture(Size size) {
+  Image image(size);
+  std::mt19937 random(11);
+  for (uint8_t& value : image.rgb) value = static_cast<uint8_t>(random() >> 24);
+  return image;
+}
+
+std::string long_question(const std::shared_ptr<const Model>& model, AskOptions options) {
+  Session session = session_of(model);
+  std::string text = "What";
+  options.max_tokens = 1;
+  for (int more = 0; more < kQuestionTokens; ++more) {
+    const auto answer = session.ask(text, options);
+    if (!answer) break;
+    const int64_t missing = kQuestionTokens - 2 - answer->trace.usage.text_tokens;
+    if (missing <= 0) break;
+    for (int64_t i = 0; i < missing; ++i) text += " is";
+  }
+  return text;
+}
+
+double stage_ms(const Answer& answer, const std::string& stage) {
+  for (const StageTime& time : answer.trace.times)
+    if (time.stage == stage) return time.ms;
+  return 0;
+}
+
+namespace {
 
 // What disturbs a call only ever makes it longer.
 double best_ms(int calls, const std::function<void()>& body) {
@@ -50,13 +75,6 @@ double cosine(const Buffer<float>& a, const Buffer<float>& b) {
     bb += double{b[i]} * b[i];
   }
   return dot / std::sqrt(aa * bb);
-}
-
-Image random_picture() {
-  Image image({1024, 1024});
-  std::mt19937 random(11);
-  for (uint8_t& value : image.rgb) value = static_cast<uint8_t>(random() >> 24);
-  return image;
 }
 
 Plan square_plan(int side_cells) {
@@ -88,25 +106,6 @@ class ModelBench {
     bench_.add(verified, {name + "/" + format_, value, unit, limit, note});
   }
 
-  // A question that makes the text of its prompt as long as the peers'.
-  std::string question(Session& session, AskOptions options) const {
-    std::string text = "What";
-    options.max_tokens = 1;
-    for (int more = 0; more < kQuestionTokens; ++more) {
-      const Answer answer = *session.ask(text, options);
-      const int64_t missing = kQuestionTokens - 2 - answer.trace.usage.text_tokens;
-      if (missing <= 0) break;
-      for (int64_t i = 0; i < missing; ++i) text += " is";
-    }
-    return text;
-  }
-
-  static double first_token_ms(const Answer& answer) {
-    for (const StageTime& time : answer.trace.times)
-      if (time.stage == "first_token") return time.ms;
-    return 0;
-  }
-
   Session session_with_picture() const {
     Session session = session_of(model_);
     (void)session.add(random_picture());
@@ -114,18 +113,17 @@ class ModelBench {
   }
 
   void ask_whole() {
-    Session text_only = session_of(model_);
     AskOptions options;
     options.max_tokens = 1;
     options.plan = "uniform";
     Session session = session_with_picture();
-    const std::string asked = question(text_only, options);
+    const std::string asked = long_question(model_, options);
     const auto answer = session.ask(asked, options);
     if (!answer) return bench_.add(false, {"ask/1024x1024/" + format_ + "/first_token", 0, "ms"});
     const Trace& trace = answer->trace;
     bench_.add(trace.usage.image_tokens == 1024,
                {"ask/1024x1024/" + format_ + "/first_token",
-                first_token_ms(*answer),
+                stage_ms(*answer, "first_token"),
                 "ms",
                 {},
                 fmt::format("{} + {} tokens", trace.usage.image_tokens, trace.usage.text_tokens)});
@@ -139,8 +137,7 @@ class ModelBench {
     AskOptions options;
     options.max_tokens = 1;
     options.budget_tokens = kSmallBudget;
-    Session text_only = session_of(model_);
-    const std::string asked = question(text_only, options);
+    const std::string asked = long_question(model_, options);
     double first_ms = 1e30;
     double next_ms = 1e30;
     bool verified = true;
@@ -150,8 +147,8 @@ class ModelBench {
       const auto next = session.ask("Now, " + asked, options);
       verified = verified && first && next && first->trace.usage.image_tokens == kSmallBudget;
       if (!verified) break;
-      first_ms = std::min(first_ms, first_token_ms(*first));
-      next_ms = std::min(next_ms, first_token_ms(*next));
+      first_ms = std::min(first_ms, stage_ms(*first, "first_token"));
+      next_ms = std::min(next_ms, stage_ms(*next, "first_token"));
     }
     const std::string name = fmt::format("ask/1024x1024/{}/{}/", kSmallBudget, format_);
     bench_.add(verified, {name + "first_token", first_ms, "ms"});

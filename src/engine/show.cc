@@ -54,10 +54,10 @@ bool show_again(ImageView& view, const Encoded& wanted) {
   return false;
 }
 
-bool add_part(int tokens, ImageView& view, Encoded part, Looked& looked) {
+bool add_part(ImageView& view, Encoded part, Looked& looked) {
   looked.watch.lap("tower");
   if (part.tokens.count == 0) return false;  // it was stopped
-  looked.encoded_tokens += tokens;
+  looked.encoded_tokens += static_cast<int>(part.cells.size());
   part.number = ++view.encodings;
   view.parts.push_back(std::move(part));
   ++view.shown;
@@ -102,7 +102,7 @@ bool show_cells(const Model& model, ImageView& view, std::vector<Cell> cells, bo
   part.tokens = model.front_end ? encode_on_device(model, view, part.cells, options, looked)
                                 : encode(model, view.prepared->pyramid(*model.threads), part.cells,
                                          view.memory, options, looked);
-  return add_part(static_cast<int>(part.cells.size()), view, std::move(part), looked);
+  return add_part(view, std::move(part), looked);
 }
 
 bool show_crop(const Model& model, ImageView& view, const CellBlock& crop,
@@ -117,7 +117,7 @@ bool show_crop(const Model& model, ImageView& view, const CellBlock& crop,
   TowerMemory memory;
   part.tokens = encode(model, pyramid, cells_of(crop, crop.row_begin, crop.col_begin), memory,
                        {.keep = false, .keep_going = keep_going}, looked);
-  return add_part(static_cast<int>(part.cells.size()), view, std::move(part), looked);
+  return add_part(view, std::move(part), looked);
 }
 
 }  // namespace fovea

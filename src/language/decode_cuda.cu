@@ -45,10 +45,16 @@ AttentionReadout part_of(const AttentionReadout& all, int64_t begin, int64_t end
 
 }  // namespace
 
-Status CudaDecoder::start_readout(std::span<const DecoderRequest> requests,
+AttentionShape CudaDecoder::asking_shape(const Pass& pass, const AttentionReadout& readout,
+                                         int layer) const {
+  AttentionShape shape = shape_of(pass, layer);
+  shape.max_q_count = static_cast<int>(readout.query_end - readout.query_begin);
+  return shape;
+}
+
+Status CudaDecoder::start_readout(const DecoderRequest& request, const Pass& pass,
                                   const AttentionReadout& readout) {
-  FOVEA_CHECK(requests.size() == 1);
-  const DecoderRequest& request = requests.front();
+  FOVEA_CHECK(pass.sequences == 1);
   AttentionSequence asking;
   asking.q_begin = static_cast<int>(readout.query_begin);
   asking.q_count = static_cast<int>(readout.query_end - readout.query_begin);
@@ -66,15 +72,15 @@ Status CudaDecoder::start_readout(std::span<const DecoderRequest> requests,
   range.mass = work_.mass.data();
   range.share = 1.0f / static_cast<float>(readout.layers.size());
   range.add = true;
-  AttentionShape shape;
-  shape.max_q_count = asking.q_count;
-  shape.heads = config_.num_heads;
-  shape.kv_heads = config_.num_kv_heads;
-  shape.head_dim = config_.head_dim;
-  const int keys = range.key_end - range.key_begin;
-  if (const size_t floats = attention_mass_floats(shape, keys); attention_.part_floats() < floats) {
+  const size_t floats =
+      attention_mass_floats(asking_shape(pass, readout, 0), range.key_end - range.key_begin);
+  if (attention_.part_floats() < floats) {
     graphs_.clear();
-    if (auto made = attention_.open(stream.get(), floats); !made) return made;
+    if (auto made = attention_.open(stream.get(), floats); !made) {
+      // What others need is gone with it.
+      if (auto again = attention_.open(stream.get()); !again) return again;
+      return made;
+    }
   }
   if (auto done = staging_.upload<AttentionMassRange>(stream, {&range, 1}, work_.ranges); !done)
     return done;
@@ -194,7 +200,7 @@ extern "C" __attribute__((visibility("default"))) void fovea_make_decoder(
   auto decoder = fovea::CudaDecoder::make(std::static_pointer_cast<fovea::CudaAccelerator>(device),
                                           config, weights);
   if (decoder)
-    (void)(result = std::shared_ptr<fovea::DeviceDecoder>(std::move(*decoder)));
+    result = std::shared_ptr<fovea::DeviceDecoder>(std::move(*decoder));
   else
-    (void)(result = decoder.error());
+    result = decoder.error();
 }

@@ -136,6 +136,8 @@ class Decoder {
 
   const TextConfig& config() const { return config_; }
   size_t bytes() const;  // of its weights
+  // Null: the CPU decodes.
+  const std::shared_ptr<DeviceDecoder>& on_device() const { return device_; }
 
  private:
   bool work(Threads& threads, const TokenRun& run, DecoderMemory& memory,

@@ -120,6 +120,9 @@ Status CudaDecoder::gather_features(std::span<const DecoderRequest> requests, st
     }
     first += request.ids.size();
   }
+  // Ids under an image do not matter; all others are rows of the embedding.
+  FOVEA_CHECK(std::count_if(ids.begin(), ids.end(), [](int id) { return id < 0; }) == pass.visual);
+  for (const int id : ids) FOVEA_CHECK(id < config_.vocab_size);
   if (pass.visual == 0) return Done{};
   const auto width = static_cast<size_t>(config_.hidden_size);
   const size_t needed =
@@ -264,7 +267,8 @@ void CudaDecoder::attend(const Pass& pass, int index, const PassOptions& options
   const AttentionReadout* readout = options.readout;
   if (readout != nullptr &&
       std::find(readout->layers.begin(), readout->layers.end(), index) != readout->layers.end())
-    attention_mass_cuda(stream, shape, work_.asking.data(), work_.ranges.data(),
+    attention_mass_cuda(stream, asking_shape(pass, *readout, index), work_.asking.data(),
+                        work_.ranges.data(),
                         static_cast<int>(readout->key_end - readout->key_begin), work_.wide.data(),
                         turn.q_stride, attention_);
   attention_cuda(stream, shape, pass.sequences_at, work_.wide.data(), turn.q_stride,
@@ -295,6 +299,23 @@ void CudaDecoder::run_layers(const Pass& pass, const PassOptions& options) {
   }
 }
 
+// Finds the fastest products for so many rows, while nothing that matters is in the memory they
+// write to. All layers have the same shapes.
+Status CudaDecoder::tune(const Pass& pass) {
+  cudaStream_t stream = device_->stream().get();
+  const DeviceDecoderLayer& layer = weights_.layers.front();
+  bf16* narrow = work_.narrow.data();
+  bf16* wide = work_.wide.data();
+  const int rows = pass.rows;
+  for (const MatmulJob& job :
+       {layer.qkv.times(narrow, rows, MatmulFinish::kStore, wide),
+        layer.o.times(narrow, rows, MatmulFinish::kAdd, work_.hidden.data()),
+        layer.gate_up.times(narrow, rows, MatmulFinish::kSiluMultiply, wide),
+        layer.down.times(wide, rows, MatmulFinish::kAdd, work_.hidden.data())})
+    if (auto tuned = matmuls_.tune(stream, job); !tuned) return tuned;
+  return Done{};
+}
+
 Status CudaDecoder::run(std::span<const DecoderRequest> requests, const PassOptions& options) {
   Pass pass;
   pass.layers = options.layers;
@@ -303,12 +324,14 @@ Status CudaDecoder::run(std::span<const DecoderRequest> requests, const PassOpti
   if (auto grown = grow(rows); !grown) return grown;
   if (auto placed = place_rows(requests, pass); !placed) return placed;
   if (options.readout != nullptr)
-    if (auto done = start_readout(requests, *options.readout); !done) return done;
+    if (auto done = start_readout(requests.front(), pass, *options.readout); !done) return done;
+  const GraphKey key{pass.rows,   pass.sequences, pass.max_count, pass.max_keys,
+                     pass.visual, pass.taps,      pass.layers};
   if (options.on_layer || options.readout != nullptr) {
     run_layers(pass, options);
   } else {
-    const GraphKey key{pass.rows,   pass.sequences, pass.max_count, pass.max_keys,
-                       pass.visual, pass.taps,      pass.layers};
+    if (graphs_.will_record(key))
+      if (auto tuned = tune(pass); !tuned) return tuned;
     graphs_.run(device_->stream(), key, [&] { run_layers(pass, options); });
   }
   const bool wanted = options.logits || options.all_logits || options.leave != nullptr;

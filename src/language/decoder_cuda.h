@@ -132,6 +132,7 @@ class CudaDecoder : public DeviceDecoder, public std::enable_shared_from_this<Cu
   Status place_rows(std::span<const DecoderRequest> requests, Pass& pass);
   Status gather_features(std::span<const DecoderRequest> requests, std::vector<int>& ids,
                          Pass& pass);
+  Status tune(const Pass& pass);
   void embed(const Pass& pass);
   void run_layers(const Pass& pass, const PassOptions& options);
   void run_layer(const Pass& pass, int index, const PassOptions& options);
@@ -139,7 +140,10 @@ class CudaDecoder : public DeviceDecoder, public std::enable_shared_from_this<Cu
   AttentionShape shape_of(const Pass& pass, int layer) const;
   void project(const DeviceMemory<float>& norm, const DeviceLinear& linear, int rows,
                MatmulFinish finish, void* y);
-  Status start_readout(std::span<const DecoderRequest> requests, const AttentionReadout& readout);
+  // Of the queries that a readout asks for.
+  AttentionShape asking_shape(const Pass& pass, const AttentionReadout& readout, int layer) const;
+  Status start_readout(const DecoderRequest& request, const Pass& pass,
+                       const AttentionReadout& readout);
   Status write_logits(const Pass& pass, const PassOptions& options);
 
   std::shared_ptr<CudaAccelerator> device_;

@@ -63,7 +63,7 @@ __device__ LogitsPart part_of(const FourLogits& logits, const FourLogits& scores
   }
   if (part.most == -HUGE_VALF) return part;
 #pragma unroll
-  for (int i = 0; i < 4; ++i) part.sum += expf(logits.at[i] - part.most);
+  for (const float logit : logits.at) part.sum += expf(logit - part.most);
   return part;
 }
 
@@ -85,16 +85,16 @@ __device__ LogitsPart together(const LogitsPart& a, const LogitsPart& b) {
 }
 
 __device__ LogitsSummary summary_of(const LogitsPart& all, double temperature) {
-  LogitsSummary summary;
-  summary.fault = ChoiceFault::kNone;
+  LogitsSummary summary{};
   if (all.best >> 32 == kNotFiniteKey)
     summary.fault = ChoiceFault::kNotFinite;
   else if (all.most == -HUGE_VALF)
     summary.fault = ChoiceFault::kAllExcluded;
   summary.best = id_of(all.best);
   summary.best_score = score_of(all.best);
-  summary.log_total = double{all.most} + log(double{all.sum});
+  summary.log_total = double{all.most} + double{logf(all.sum)};
   summary.best_logprob = static_cast<float>(double{all.most} - summary.log_total);
+  if (temperature == 0) return summary;
   const double range =
       fmin(kMassRange * temperature, double{summary.best_score} - double{all.least_score});
   summary.bin_range = fmaxf(0, static_cast<float>(fmin(range, double{kMostFloat})));
@@ -104,18 +104,23 @@ __device__ LogitsSummary summary_of(const LogitsPart& all, double temperature) {
 
 __device__ void finish_best(const TokenChoiceJob& job, const SamplerBuffers& buffers, int sequence,
                             const LogitsPart& all) {
-  const double temperature = job.states[sequence].temperature;
-  const LogitsSummary summary = summary_of(all, temperature);
-  buffers.summary[sequence] = summary;
+  const SamplerState& state = job.states[sequence];
+  const LogitsSummary summary = summary_of(all, state.temperature);
   const float* row = job.logits + int64_t{sequence} * job.vocab;
-  if (summary.fault == ChoiceFault::kNotFinite)
-    return write_choice(job, sequence, summary.best, __ldcg(row + summary.best), 0, summary.fault);
   if (summary.fault == ChoiceFault::kAllExcluded)
-    return write_choice(job, sequence, 0, 0, 0, summary.fault);
-  if (temperature > 0) return;
-  const double logprob = double{__ldcg(row + summary.best)} - summary.log_total;
-  write_choice(job, sequence, summary.best, static_cast<float>(logprob), summary.best_logprob,
-               summary.fault);
+    write_choice(job, sequence, 0, 0, 0, summary.fault);
+  else if (summary.fault == ChoiceFault::kNotFinite)
+    write_choice(job, sequence, summary.best, __ldcg(row + summary.best), 0, summary.fault);
+  if (state.temperature > 0) {
+    buffers.summary[sequence] = summary;
+    return;
+  }
+  if (summary.fault != ChoiceFault::kNone) return;
+  // Without a penalty the score is the logit, and nothing is waited for.
+  const float logit =
+      state.repetition_penalty == 1 ? summary.best_score : __ldcg(row + summary.best);
+  write_choice(job, sequence, summary.best, static_cast<float>(double{logit} - summary.log_total),
+               summary.best_logprob, summary.fault);
 }
 
 // The most and the sum of exp(logit - most), in f32, by threads, warps and blocks in a fixed order.

@@ -51,6 +51,7 @@ struct TokenChoiceJob {
                                      // null where no state has a penalty
   bool greedy_only = false;          // every state has temperature 0
   ChosenToken* out = nullptr;        // [sequences], in memory of the device or pinned
+  int* ids = nullptr;                // [sequences], the ids again, as a pass reads them; or null
 };
 
 // What the blocks of a choice tell each other. One stream at a time.

@@ -17,10 +17,17 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr int kQwenVocab = 151'936;
 
+// Emulated threads change places slowly where a sanitizer watches.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr int kRounds = 1;
+#else
+constexpr int kRounds = 5;
+#endif
+
 // How the logits of a test are made.
-enum class Kind { kSmooth, kTies, kEqual, kExcluded, kSorted, kPeaked };
-constexpr Kind kKinds[] = {Kind::kSmooth,   Kind::kTies,   Kind::kEqual,
-                           Kind::kExcluded, Kind::kSorted, Kind::kPeaked};
+enum class Kind { kSmooth, kTies, kEqual, kExcluded, kClustered, kPeaked };
+constexpr Kind kKinds[] = {Kind::kSmooth,   Kind::kTies,      Kind::kEqual,
+                           Kind::kExcluded, Kind::kClustered, Kind::kPeaked};
 
 std::vector<float> logits_of(Kind kind, int vocab, std::mt19937& random) {
   std::normal_distribution<float> normal(0, kind == Kind::kPeaked ? 5.0f : 1.5f);
@@ -29,9 +36,10 @@ std::vector<float> logits_of(Kind kind, int vocab, std::mt19937& random) {
     logit = normal(random);
     if (kind == Kind::kTies) logit = std::round(logit * 2) / 2;
     if (kind == Kind::kEqual) logit = -1.25f;
+    // So near to each other that they are in one bin, and one far from them.
+    if (kind == Kind::kClustered) logit = &logit == logits.data() ? -20 : 3 + logit / 200;
     if (kind == Kind::kExcluded && random() % 3 != 0) logit = -kInfinity;
   }
-  if (kind == Kind::kSorted) std::sort(logits.begin(), logits.end());
   if (kind == Kind::kExcluded) logits[random() % logits.size()] = 0.5f;
   return logits;
 }
@@ -79,6 +87,7 @@ class CudaSampler : public CudaTest {
     states_ = on_device(states);
     bits_ = on_device(bits);
     out_ = poisoned<ChosenToken>(options.size());
+    ids_ = poisoned<int>(options.size());
     ASSERT_TRUE(workspace_.open(stream(), static_cast<int>(options.size()), vocab));
   }
 
@@ -95,9 +104,13 @@ class CudaSampler : public CudaTest {
                         .states = states_.data(),
                         .context_bits = bits_.data(),
                         .greedy_only = greedy_only_,
-                        .out = out_.data()},
+                        .out = out_.data(),
+                        .ids = ids_.data()},
                        workspace_);
-    return on_host(out_);
+    auto chosen = on_host(out_);
+    const auto ids = on_host(ids_);
+    for (size_t i = 0; i < ids.size(); ++i) EXPECT_EQ(ids[i], chosen[i].id);
+    return chosen;
   }
 
   // Chooses on both and counts what differs, which only rounding may excuse.
@@ -139,6 +152,7 @@ class CudaSampler : public CudaTest {
   DeviceMemory<SamplerState> states_;
   DeviceMemory<uint32_t> bits_;
   DeviceMemory<ChosenToken> out_;
+  DeviceMemory<int> ids_;
   SamplerWorkspace workspace_;
   std::mt19937 random_{17};
   int draws_ = 0;
@@ -178,13 +192,13 @@ TEST_F(CudaSampler, GreedyIsTheCpus) {
 
 TEST_F(CudaSampler, DrawsAreTheCpus) {
   for (const int vocab : {1, 7, 33, 1000, 2500}) {
-    const int rounds = vocab > 1000 ? 1 : 5;
+    const int rounds = vocab > 1000 ? 1 : kRounds;
     for (int round = 0; round < rounds; ++round) {
       start(all_filters(vocab, random_), vocab, {vocab - 1, vocab / 3});
       for (const Kind kind : kKinds) compare(logits_of(kind, vocab, random_));
     }
   }
-  EXPECT_GT(draws_, 2000);
+  EXPECT_GT(draws_, 400 * kRounds);
   EXPECT_LE(different_, draws_ / 1000);
 }
 
@@ -213,14 +227,14 @@ TEST_F(CudaSampler, DrawsFromAHugeVocabulary) {
 
 // Many times over the same filters, so that every choice is met.
 TEST_F(CudaSampler, DrawsWhatRanksAboveTheCut) {
-  std::vector<SamplingOptions> options(60, {.temperature = 1, .top_k = 4, .top_p = 0.65});
+  std::vector<SamplingOptions> options(40, {.temperature = 1, .top_k = 4, .top_p = 0.65});
   for (size_t i = 0; i < options.size(); ++i) options[i].seed = i;
   start(options, 12);
   const std::vector<float> logits = {1, 2, 0.f, 2, 1, -0.f, 2, 1, -1, 1, 2, 1};
   std::vector<int> counts(12);
   for (const ChosenToken& token : choose(logits)) ++counts[static_cast<size_t>(token.id)];
-  for (const size_t id : {1u, 3u, 6u}) EXPECT_GT(counts[id], 8) << "token " << id;
-  EXPECT_EQ(counts[1] + counts[3] + counts[6], 60) << "of four equals top p keeps the lower ids";
+  for (const size_t id : {1u, 3u, 6u}) EXPECT_GT(counts[id], 5) << "token " << id;
+  EXPECT_EQ(counts[1] + counts[3] + counts[6], 40) << "of four equals top p keeps the lower ids";
   start(options, 12);
   compare(logits);
   EXPECT_EQ(different_, 0);

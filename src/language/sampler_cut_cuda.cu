@@ -271,12 +271,10 @@ __device__ TokenRank find_cut(const TokenChoiceJob& job, const SamplerBuffers& b
   };
   TokenRank cut = 0;
   const bool has_k = plan.k_bin < kScoreBins;
-  if (has_k) {
+  if (has_k)  // what ties with it stays: its id is cut off, unless nothing ties
     cut = rank_reaching(listed, static_cast<TokenMass>(plan.k_left), 32, [&](TokenRank rank) {
       return TokenMass{bin_of(score_of(rank), summary) == plan.k_bin};
     });
-    cut = cut >> 32 << 32;  // what ties with it stays
-  }
   if (plan.p_last < plan.p_first) return cut;
   const TokenMass* mass_before = buffers.mass_before + int64_t{sequence} * kScoreBins;
   TokenMass all = plan.all_mass;
@@ -290,7 +288,7 @@ __device__ TokenRank find_cut(const TokenChoiceJob& job, const SamplerBuffers& b
   const TokenMass needed = top_p_mass(state.top_p, all);
   const int p_bin = find_p_bin(mass_before, plan, needed);
   return rank_reaching(listed, needed - __ldcg(mass_before + p_bin), 0, [&](TokenRank rank) {
-    return rank >= cut && bin_of(score_of(rank), summary) == p_bin ? mass(rank) : 0;
+    return bin_of(score_of(rank), summary) == p_bin ? mass(rank) : 0;
   });
 }
 

@@ -212,7 +212,7 @@ __device__ inline TokenMass sum_of_all(TokenMass mine) {
   __syncthreads();
   TokenMass all = 0;
 #pragma unroll
-  for (int i = 0; i < kChoiceWarps; ++i) all += parts[i];
+  for (const TokenMass part : parts) all += part;
   return all;
 }
 
@@ -235,9 +235,11 @@ __device__ inline void write_choice(const TokenChoiceJob& job, int sequence, int
   *reinterpret_cast<uint4*>(job.out + sequence) =
       make_uint4(static_cast<uint32_t>(id), as_bits(logprob), as_bits(best_logprob),
                  static_cast<uint32_t>(fault));
+  if (job.ids != nullptr) job.ids[sequence] = id;
   if (fault != ChoiceFault::kNone || job.context_bits == nullptr) return;
-  uint32_t* word = job.context_bits + int64_t{sequence} * context_words(job.vocab) + id / 32;
-  *word = __ldcg(word) | 1u << id % 32;
+  // Atomic so that nothing is waited for; nobody else writes.
+  atomicOr(job.context_bits + int64_t{sequence} * context_words(job.vocab) + id / 32,
+           1u << id % 32);
 }
 
 }  // namespace fovea

@@ -47,6 +47,7 @@ Status Matmuls::open(KernelChoice choice, int64_t work_values) {
 
 Status Matmuls::tune(cudaStream_t stream, const MatmulJob& job) {
   if (lt_ == nullptr || job.norm_x != nullptr) return Done{};
+  if (job.rows <= kBestFewRows && is_few(job, choice_)) return Done{};  // never cuBLASLt's
   return lt_->tune(stream, with_strides(job));
 }
 

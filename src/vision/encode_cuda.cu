@@ -115,7 +115,7 @@ Result<VisualTokens> CudaTower::download(const VisualTokens& tokens) {
     else
       here.deepstack.push_back(std::move(values));
   }
-  return here;
+  return Result<VisualTokens>(std::move(here));
 }
 
 }  // namespace fovea
@@ -127,7 +127,7 @@ extern "C" __attribute__((visibility("default"))) void fovea_make_tower(
   auto tower = fovea::CudaTower::make(std::static_pointer_cast<fovea::CudaAccelerator>(device),
                                       config, weights);
   if (tower)
-    (void)(result = std::shared_ptr<fovea::DeviceTower>(std::move(*tower)));
+    result = std::shared_ptr<fovea::DeviceTower>(std::move(*tower));
   else
-    (void)(result = tower.error());
+    result = tower.error();
 }

@@ -8,10 +8,12 @@
 
 #include "base/buffer.h"
 #include "base/threads.h"
+#include "fovea/result.h"
 #include "ops/key_values.h"
 #include "ops/matrix.h"
 #include "vision/positions.h"
 #include "weights/config.h"
+#include "weights/tensor_source.h"
 
 namespace fovea {
 
@@ -65,6 +67,8 @@ struct TowerWeights {
 
   size_t bytes() const;
 };
+
+Result<TowerWeights> take_tower_weights(const VisionConfig& config, const TensorSource& source);
 
 // What encoding needs besides weights, keys and values. Only the hidden state and the queries are
 // held for all patches; the rest of a block is worked on in chunks of patches, so that the wide

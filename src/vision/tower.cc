@@ -77,12 +77,9 @@ Status check_levels(const Buffer<float>& levels, int64_t width) {
 
 }  // namespace
 
-Result<Tower> Tower::build(const VisionConfig& config, const TensorSource& source,
-                           const std::shared_ptr<Accelerator>& device) {
+Result<TowerWeights> take_tower_weights(const VisionConfig& config, const TensorSource& source) {
   Reader reader(source);
-  Tower tower;
-  tower.config_ = config;
-  TowerWeights& weights = tower.weights_;
+  TowerWeights weights;
   weights.patch_embed = reader.linear("patch_embed.proj", config.hidden_size, kPatchValues);
   weights.positions = reader.values("pos_embed.weight",
                                     int64_t{config.num_position_embeddings} * config.hidden_size);
@@ -97,15 +94,26 @@ Result<Tower> Tower::build(const VisionConfig& config, const TensorSource& sourc
   if (reader.error()) return *reader.error();
   if (Status status = check_levels(weights.levels, config.hidden_size); !status)
     return status.error();
-  if (device == nullptr) return tower;
+  return weights;
+}
+
+Result<Tower> Tower::build(const VisionConfig& config, const TensorSource& source,
+                           const std::shared_ptr<Accelerator>& device) {
+  Result<TowerWeights> weights = take_tower_weights(config, source);
+  if (!weights) return weights.error();
+  Tower tower;
+  tower.config_ = config;
+  if (device == nullptr) {
+    tower.weights_ = *std::move(weights);
+    return tower;
+  }
   const auto make = reinterpret_cast<MakeTower>(device->function(kMakeTowerSymbol));
   FOVEA_CHECK(make != nullptr);
   Result<std::shared_ptr<DeviceTower>> made = failed("");
-  make(device, config, weights, made);
+  make(device, config, *weights, made);
   if (!made) return made.error();
   tower.accelerator_ = device;
   tower.device_ = std::move(*made);
-  tower.weights_ = {};
   return tower;
 }
 

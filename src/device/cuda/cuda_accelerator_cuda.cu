@@ -19,6 +19,21 @@ std::string describe(const cudaDeviceProp& device) {
   return description;
 }
 
+// CUDA says of a missing driver that it is too old.
+std::string why_none(cudaError_t error) {
+  int driver = 0;
+  int needed = 0;
+  if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0)
+    return "no NVIDIA driver is installed";
+  const auto named = [](int version) {
+    return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+  };
+  if (cudaRuntimeGetVersion(&needed) == cudaSuccess && driver / 1000 < needed / 1000)
+    return "the driver is too old: it knows CUDA " + named(driver) + ", and " + named(needed) +
+           " is needed";
+  return cudaGetErrorString(error);
+}
+
 // What is given back stays with the process, for the next that asks.
 Status keep_memory(int device) {
 #if !defined(FOVEA_EMULATE)
@@ -39,7 +54,7 @@ Status keep_memory(int device) {
 Status CudaAccelerator::open(const AcceleratorOptions& options) {
   int count = 0;
   if (const cudaError_t error = cudaGetDeviceCount(&count); error != cudaSuccess)
-    return failed(std::string("CUDA finds no device: ") + cudaGetErrorString(error));
+    return failed("CUDA finds no device: " + why_none(error));
   if (options.index >= count)
     return bad_input(
         "there " + std::string(count == 1 ? "is 1 GPU" : "are " + std::to_string(count) + " GPUs") +
@@ -91,11 +106,10 @@ FOVEA_EXPORT void fovea_open_accelerator(
     fovea::Result<std::shared_ptr<fovea::Accelerator>>& result) {
   auto device = std::make_shared<fovea::CudaAccelerator>();
   const fovea::Status opened = device->open(options);
-  // (void): nvcc takes the assignment's own result for one that is to be looked at.
   if (opened)
-    (void)(result = std::shared_ptr<fovea::Accelerator>(std::move(device)));
+    result = std::shared_ptr<fovea::Accelerator>(std::move(device));
   else
-    (void)(result = opened.error());
+    result = opened.error();
 }
 
 FOVEA_EXPORT void fovea_list_devices(fovea::FoundDevice found, void* context) {

@@ -41,15 +41,16 @@ struct Barrier {
 };
 
 struct Warp {
-  // By mask of the lanes that wait, since parts of a warp may meet by themselves.
+  // By mask of the lanes that wait, since parts of a warp may meet by themselves. What they give
+  // each other lies in two places by turns: nobody is two rounds ahead of another.
   struct Meeting {
     unsigned mask = 0;
     unsigned arrived = 0;
     int64_t round = 0;
+    uint64_t given[2][kWarp] = {};
   };
   std::vector<Meeting> meetings;
   unsigned alive = 0;
-  uint64_t given[kWarp] = {};
   const void* parts[kWarp] = {};
 };
 
@@ -102,12 +103,7 @@ class Block {
   }
   void sync_warp(unsigned mask) {
     Warp& warp = warp_of(*current_);
-    Warp::Meeting& found = meeting(warp, mask);
-    const auto at = static_cast<size_t>(&found - warp.meetings.data());
-    found.arrived |= 1u << lane_of(*current_);
-    const int64_t round = found.round;
-    if (settle(warp, at)) return;
-    while (warp.meetings[at].round == round) yield();
+    meet(warp, meeting(warp, mask));
   }
   int lane() const { return lane_of(*current_); }
   int count(bool value) {
@@ -120,21 +116,13 @@ class Block {
     return counted;
   }
   uint64_t exchange(unsigned mask, uint64_t value, int lane) {
-    Warp& warp = warp_of(*current_);
-    warp.given[lane_of(*current_)] = value;
-    sync_warp(mask);
-    const uint64_t taken = warp.given[lane];
-    sync_warp(mask);
-    return taken;
+    return give(warp_of(*current_), mask, value)[lane];
   }
   unsigned ballot(unsigned mask, bool value) {
-    Warp& warp = warp_of(*current_);
-    warp.given[lane_of(*current_)] = value ? 1 : 0;
-    sync_warp(mask);
+    const uint64_t* given = give(warp_of(*current_), mask, value ? 1 : 0);
     unsigned bits = 0;
     for (int i = 0; i < kWarp; ++i)
-      if ((mask & warp.alive) >> i & 1) bits |= static_cast<unsigned>(warp.given[i]) << i;
-    sync_warp(mask);
+      if (mask >> i & 1) bits |= static_cast<unsigned>(given[i]) << i;
     return bits;
   }
   void gather(const void* mine, size_t bytes, void* all) {
@@ -153,25 +141,42 @@ class Block {
   static int lane_of(const Fiber& fiber) { return fiber.index % kWarp; }
   Warp& warp_of(const Fiber& fiber) { return warps_[static_cast<size_t>(fiber.index / kWarp)]; }
 
-  static Warp::Meeting& meeting(Warp& warp, unsigned mask) {
-    for (Warp::Meeting& one : warp.meetings)
-      if (one.mask == mask) return one;
-    warp.meetings.push_back({mask, 0, 0});
-    return warp.meetings.back();
+  static size_t meeting(Warp& warp, unsigned mask) {
+    for (size_t i = 0; i < warp.meetings.size(); ++i)
+      if (warp.meetings[i].mask == mask) return i;
+    warp.meetings.push_back({.mask = mask});
+    return warp.meetings.size() - 1;
   }
-  // Lets those go who wait for nobody any more.
+  void meet(Warp& warp, size_t at) {
+    Warp::Meeting& one = warp.meetings[at];
+    one.arrived |= 1u << lane_of(*current_);
+    const int64_t round = one.round;
+    if (settle(warp, at)) return;
+    while (warp.meetings[at].round == round) yield();
+  }
+  // What all lanes of the mask gave.
+  const uint64_t* give(Warp& warp, unsigned mask, uint64_t value) {
+    const size_t at = meeting(warp, mask);
+    const int64_t place_of_round = warp.meetings[at].round % 2;
+    warp.meetings[at].given[place_of_round][lane_of(*current_)] = value;
+    meet(warp, at);
+    return warp.meetings[at].given[place_of_round];
+  }
+  // Lets those go who wait for nobody any more. Who has ended gives nothing.
   static bool settle(Warp& warp, size_t at) {
     Warp::Meeting& one = warp.meetings[at];
     if (one.arrived == 0 || (one.mask & warp.alive & ~one.arrived) != 0) return false;
+    for (unsigned absent = one.mask & ~one.arrived; absent != 0; absent &= absent - 1)
+      one.given[one.round % 2][std::countr_zero(absent)] = 0;
     one.arrived = 0;
     ++one.round;
     return true;
   }
 
-  void start(Fiber& fiber);
+  static void start(Fiber& fiber);
   void resume(Fiber& fiber);
   void yield();
-  void leave(Fiber& fiber);
+  void finish(Fiber& fiber);
   static void enter();
 
   const std::function<void()>* kernel_ = nullptr;
@@ -195,20 +200,26 @@ Block& here() {
   return *running;
 }
 
+// A stack serves one thread after the other: it is entered once and never left, so that sanitizers,
+// which follow calls and returns, find them in pairs.
 void Block::enter() {
   Block& block = here();
 #if defined(__SANITIZE_ADDRESS__)
   __sanitizer_finish_switch_fiber(nullptr, &block.home_stack_, &block.home_stack_bytes_);
 #endif
-  (*block.kernel_)();
-  block.leave(*block.current_);
+  for (;;) {
+    (*block.kernel_)();
+    block.finish(*block.current_);
+    block.yield();
+  }
 }
 
 void Block::start(Fiber& fiber) {
   fiber.started = true;
   getcontext(&fiber.context);
   fiber.context.uc_stack.ss_sp = fiber.stack;
-  fiber.context.uc_stack.ss_size = kStackBytes;
+  // Not all stacks begin at the same place of a page, or they would push each other out of caches.
+  fiber.context.uc_stack.ss_size = kStackBytes - static_cast<size_t>(fiber.index % 61) * 192;
   fiber.context.uc_link = nullptr;
   makecontext(&fiber.context, &Block::enter, 0);
 }
@@ -254,20 +265,12 @@ void Block::yield() {
 }
 
 // A thread that has ended is waited for no more.
-void Block::leave(Fiber& fiber) {
+void Block::finish(Fiber& fiber) {
   fiber.done = true;
   if (--barrier_.expected == barrier_.arrived && barrier_.arrived > 0) barrier_.pass();
   Warp& warp = warp_of(fiber);
   warp.alive &= ~(1u << lane_of(fiber));
   for (size_t i = 0; i < warp.meetings.size(); ++i) settle(warp, i);
-#if defined(__SANITIZE_ADDRESS__)
-  __sanitizer_start_switch_fiber(nullptr, home_stack_, home_stack_bytes_);
-#endif
-#if defined(__SANITIZE_THREAD__)
-  __tsan_switch_to_fiber(home_tsan_, 0);
-#endif
-  if (kSanitized) setcontext(&home_);
-  _longjmp(home_at_, 1);
 }
 
 void Block::run(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()>& kernel) {
@@ -287,7 +290,6 @@ void Block::run(dim3 grid, dim3 block, size_t shared_bytes, const std::function<
     const auto at = static_cast<unsigned>(i);
     fiber.thread = {at % block.x, at / block.x % block.y, at / (block.x * block.y)};
     fiber.index = i;
-    fiber.started = false;
     fiber.done = false;
     warp_of(fiber).alive |= 1u << lane_of(fiber);
   }
@@ -304,6 +306,8 @@ void Block::run(dim3 grid, dim3 block, size_t shared_bytes, const std::function<
 }
 
 }  // namespace
+
+int allocations_left = -1;
 
 Place& place() { return here().place; }
 unsigned char* shared_memory() {
@@ -338,7 +342,10 @@ void run(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()>
 
 // Memory of the device is full of NaN before it is written.
 cudaError_t cudaMalloc(void** data, size_t bytes) {
-  *data = bytes > cudaDeviceProp().totalGlobalMem ? nullptr : std::malloc(bytes);
+  int& left = fovea::emulate::allocations_left;
+  const bool is_full = left == 0 || bytes > cudaDeviceProp().totalGlobalMem;
+  if (left > 0) --left;
+  *data = is_full ? nullptr : std::malloc(bytes);
   if (*data == nullptr) return cudaErrorMemoryAllocation;
   std::memset(*data, 0xFF, bytes);
   return cudaSuccess;

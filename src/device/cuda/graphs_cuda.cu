@@ -3,11 +3,15 @@
 
 namespace fovea {
 
+bool Graphs::will_record(const GraphKey& key) const {
+  const auto entry = entries_.find(key);
+  return entry != entries_.end() && entry->second.runs == 1;
+}
+
 #if defined(FOVEA_EMULATE)
 
-void Graphs::run(Stream& /*stream*/, const GraphKey& key, const std::function<void()>& enqueue,
-                 const std::function<void()>& prepare) {
-  if (++entries_[key].runs == 2 && prepare) prepare();
+void Graphs::run(Stream& /*stream*/, const GraphKey& key, const std::function<void()>& enqueue) {
+  ++entries_[key].runs;
   enqueue();
 }
 void Graphs::clear() { entries_.clear(); }
@@ -26,17 +30,13 @@ bool Graphs::record(Stream& stream, const std::function<void()>& enqueue, Entry&
   return made == cudaSuccess;
 }
 
-void Graphs::run(Stream& stream, const GraphKey& key, const std::function<void()>& enqueue,
-                 const std::function<void()>& prepare) {
+void Graphs::run(Stream& stream, const GraphKey& key, const std::function<void()>& enqueue) {
   stream_ = &stream;
   if (entries_.size() >= kMost && entries_.find(key) == entries_.end()) clear();
   Entry& entry = entries_[key];
   ++entry.runs;
-  if (entry.runs == 2) {
-    if (prepare) prepare();
-    // Work that cannot be recorded is enqueued as ever.
-    if (!record(stream, enqueue, entry)) cudaGetLastError();
-  }
+  // Work that cannot be recorded is enqueued as ever.
+  if (entry.runs == 2 && !record(stream, enqueue, entry)) cudaGetLastError();
   if (entry.graph == nullptr) {
     enqueue();
     return;

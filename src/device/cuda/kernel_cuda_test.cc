@@ -47,5 +47,23 @@ TEST_F(KernelDialect, TheLastBlockSeesWhatAllWrote) {
             std::count_if(values.begin(), values.end(), [](int value) { return value % 2 == 0; }));
 }
 
+TEST_F(KernelDialect, MemoryThatThereIsNotIsAnErrorAndNoMore) {
+  DeviceMemory<float> memory;
+  ASSERT_TRUE(memory.allocate(8));
+  const Status refused = memory.allocate(size_t{1} << 38);
+  ASSERT_FALSE(refused);
+  EXPECT_TRUE(refused.error().message.starts_with("the GPU has no memory for 1048576 MiB: "))
+      << refused.error().message;
+  EXPECT_NE(refused.error().message.find(" MiB are free; use a smaller model, image or budget"),
+            std::string::npos)
+      << refused.error().message;
+  EXPECT_TRUE(memory.empty());
+  EXPECT_TRUE(memory.at_least(8));
+  EXPECT_EQ(memory.size(), 8u);
+  // Nor does the error come up later.
+  EXPECT_EQ(on_host(on_device(std::vector<int>{1, 2, 3})), (std::vector<int>{1, 2, 3}));
+  EXPECT_TRUE(stream_.wait());
+}
+
 }  // namespace
 }  // namespace fovea
