@@ -221,7 +221,7 @@ double limit_ms(const Work& work, const DeviceCeilings& ceilings) {
   const double upload_ms =
       over(static_cast<double>(work.upload_bytes), ceilings.upload_bytes_per_ms);
   return std::max(
-      {memory_ms, upload_ms, over(static_cast<double>(work.flop), ceilings.flop_per_ms)});
+      {memory_ms, upload_ms, over(static_cast<double>(work.flop), ceilings.product_flop_per_ms)});
 }
 
 }  // namespace fovea::app

@@ -110,8 +110,10 @@ TEST(Count, ThePictureByItsSizes) {
 }
 
 TEST(Count, TheLimitIsTheLongestOfMemoryUploadAndArithmetic) {
-  const DeviceCeilings ceilings{
-      .copy_bytes_per_ms = 2, .read_bytes_per_ms = 3, .upload_bytes_per_ms = 1, .flop_per_ms = 10};
+  const DeviceCeilings ceilings{.copy_bytes_per_ms = 2,
+                                .read_bytes_per_ms = 3,
+                                .upload_bytes_per_ms = 1,
+                                .product_flop_per_ms = 10};
   EXPECT_DOUBLE_EQ(limit_ms({.read_bytes = 10, .written_bytes = 4}, ceilings), 8 / 2.0 + 6 / 3.0);
   EXPECT_DOUBLE_EQ(limit_ms({.read_bytes = 4, .written_bytes = 10}, ceilings), 14 / 2.0);
   EXPECT_DOUBLE_EQ(limit_ms({.read_bytes = 10, .flop = 100}, ceilings), 10);

@@ -116,7 +116,7 @@ Result<Ceilings> measure_ceilings(const Model& model) {
   Bench bench(*model.threads, nullptr);
   ceilings.host.copy_bytes_per_ms = bench.copy_bytes_per_ms();
   ceilings.host.read_bytes_per_ms = bench.read_bytes_per_ms();
-  ceilings.host.flop_per_ms = fma_peak_gflops(*model.threads) * 1e6;
+  ceilings.host.product_flop_per_ms = fma_peak_gflops(*model.threads) * 1e6;
   ceilings.device = ceilings.host;
   if (!model.device) return ceilings;
   Result<DeviceCeilings> measured = failed("");

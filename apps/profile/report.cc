@@ -28,7 +28,7 @@ void print_header(const Profile& profile) {
   fmt::print("{}, {} as {}\n", profile.device, profile.model, profile.weights);
   fmt::print("ceilings: copy {:.1f} GB/s, read {:.1f} GB/s, {:.2f} TFLOP/s",
              device.copy_bytes_per_ms / 1e6, device.read_bytes_per_ms / 1e6,
-             device.flop_per_ms / 1e9);
+             device.product_flop_per_ms / 1e9);
   if (device.upload_bytes_per_ms > 0)
     fmt::print(", upload {:.1f} GB/s", device.upload_bytes_per_ms / 1e6);
   const Look& look = profile.by_stage.answer.trace.looks.front();

@@ -18,7 +18,7 @@ Json work_json(const Work& work) {
 Json ceilings_json(const DeviceCeilings& ceilings) {
   Json json{{"copy_gb_per_s", ceilings.copy_bytes_per_ms / 1e6},
             {"read_gb_per_s", ceilings.read_bytes_per_ms / 1e6},
-            {"tflop_per_s", ceilings.flop_per_ms / 1e9}};
+            {"tflop_per_s", ceilings.product_flop_per_ms / 1e9}};
   if (ceilings.upload_bytes_per_ms > 0)
     json["upload_gb_per_s"] = ceilings.upload_bytes_per_ms / 1e6;
   return json;

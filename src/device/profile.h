@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `fovea profile` asks a run-time library for.
+// What a device can do at best; and what `fovea profile` asks a run-time library for.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ struct DeviceCeilings {
   double copy_bytes_per_ms = 0;  // bytes read + bytes written
   double read_bytes_per_ms = 0;
   double upload_bytes_per_ms = 0;  // from pinned memory of the host
-  double flop_per_ms = 0;          // of a large product
+  double product_flop_per_ms = 0;  // of a large product
 };
 
 inline constexpr const char* kMeasureCeilingsSymbol = "fovea_measure_ceilings";
