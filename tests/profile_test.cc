@@ -14,6 +14,7 @@ using nlohmann::json;
 
 const std::string kPicture = FOVEA_SOURCE_DIR "/tests/fixtures/gaze/scene.png";
 const std::string kModel = FOVEA_SOURCE_DIR "/models/tiny";
+const std::string kSmallest = FOVEA_SOURCE_DIR "/tests/fixtures/gaze";  // quick when emulated
 
 class ProfileProgram : public testing::Test {
  protected:
@@ -21,9 +22,9 @@ class ProfileProgram : public testing::Test {
   void TearDown() override { unsetenv("FOVEA_CUDA_LIBRARY"); }
 };
 
-std::vector<std::string> with(std::vector<std::string> first,
-                              const std::vector<std::string>& more) {
-  first.insert(first.end(), {kPicture, "Which code?", "--model", kModel, "--ignore-end", "--budget",
+std::vector<std::string> about(const std::string& model, std::vector<std::string> first,
+                               const std::vector<std::string>& more) {
+  first.insert(first.end(), {kPicture, "Which code?", "--model", model, "--ignore-end", "--budget",
                              "8", "--json"});
   first.insert(first.end(), more.begin(), more.end());
   return first;
@@ -76,13 +77,13 @@ void expect_sound(const json& profile, const std::vector<std::string>& timed) {
 }
 
 TEST_F(ProfileProgram, StagesAddUpOnTheCpu) {
-  const json profile = run_json(with({"profile"}, {"-n", "3", "--runs", "2"}));
+  const json profile = run_json(about(kModel, {"profile"}, {"-n", "3", "--runs", "2"}));
   expect_sound(profile, {"decode", "pyramid", "relevance", "plan", "patches", "tower", "prompt",
                          "read", "prefill", "sample", "tokens"});
   EXPECT_EQ(profile["runs"], 2);
   EXPECT_EQ(profile["counters"]["note"], "");
   // What was counted is what was asked.
-  const json answer = run_json(with({"ask"}, {"-n", "3"}));
+  const json answer = run_json(about(kModel, {"ask"}, {"-n", "3"}));
   EXPECT_EQ(profile["text"], answer["text"]);
   EXPECT_EQ(int64_t{profile["prompt_tokens"]},
             int64_t{answer["usage"]["text_tokens"]} + int64_t{answer["usage"]["image_tokens"]});
@@ -91,7 +92,7 @@ TEST_F(ProfileProgram, StagesAddUpOnTheCpu) {
 
 TEST_F(ProfileProgram, StagesAddUpOnAGpu) {
   const json profile =
-      run_json(with({"profile"}, {"-n", "3", "--device", "cuda", "--no-counters"}));
+      run_json(about(kSmallest, {"profile"}, {"-n", "3", "--device", "cuda", "--no-counters"}));
   expect_sound(profile, {"decode", "upload", "pyramid", "relevance", "plan", "patches", "tower",
                          "prompt", "read", "prefill", "sample", "tokens"});
   EXPECT_NE(std::string(profile["device"]).find("emulated"), std::string::npos);
@@ -109,18 +110,44 @@ TEST_F(ProfileProgram, ThePersonsFormNamesTheStages) {
     EXPECT_NE(run.out.find(word), std::string::npos) << word << "\n" << run.out;
 }
 
-// A program that stands for Nsight Compute: it cannot count.
-TEST_F(ProfileProgram, WithoutCountersOneLineSaysWhy) {
+// A program that stands for Nsight Compute: it runs what it is to run, and then says that one
+// kernel was counted in the stage of the tower, the eighth.
+constexpr const char* kNcu = R"sh(#!/bin/sh
+while [ "$1" != --log-file ]; do shift; done
+log=$2
+while [ "$1" != --metrics ]; do shift; done
+shift 2
+"$@" || exit 1
+bytes=300
+for word in "$@"; do [ "$word" = dense ] && bytes=1000; done
+cat > "$log" <<END
+"ID","Kernel Name","Grid Size","Metric Name","Metric Unit","Metric Value"
+"0","attend","(64, 1, 1)","dram__bytes_read.sum","byte","$bytes"
+"0","attend","(64, 1, 1)","lts__t_sectors.sum","sector","100"
+"0","attend","(64, 1, 1)","lts__t_sector_hit_rate.pct","%","75"
+"1","fovea_stage_ends()","(8, 1, 1)","dram__bytes_read.sum","byte","0"
+END
+)sh";
+
+TEST_F(ProfileProgram, KernelsAreCountedForBothPathsAndJudged) {
   const auto folder = scratch();
-  std::ofstream(folder / "ncu") << "#!/bin/sh\nwhile [ \"$1\" != --log-file ]; do shift; done\n"
-                                   "echo '==ERROR== No permission to count' > \"$2\"\nexit 1\n";
+  std::ofstream(folder / "ncu") << kNcu;
   std::filesystem::permissions(folder / "ncu", std::filesystem::perms::owner_all);
   const std::string before = std::getenv("PATH");
   setenv("PATH", (folder.string() + ":" + before).c_str(), 1);
-  const json profile = run_json(with({"profile"}, {"-q", "-n", "1", "--device", "cuda"}));
+  const json profile =
+      run_json(about(kSmallest, {"profile"}, {"-q", "-n", "1", "--device", "cuda"}));
   setenv("PATH", before.c_str(), 1);
-  const std::string said = profile["counters"]["note"];
-  EXPECT_NE(said.find("No permission to count"), std::string::npos) << said;
+  const json& counters = profile["counters"];
+  ASSERT_TRUE(counters.contains("whole")) << counters;
+  ASSERT_EQ(counters["stages"].size(), 1u);
+  EXPECT_EQ(counters["stages"][0]["stage"], "tower");
+  const json& verdicts = counters["whole"]["verdicts"];
+  ASSERT_EQ(verdicts.size(), 2u);
+  EXPECT_DOUBLE_EQ(verdicts[0]["value"], 0.3);
+  EXPECT_TRUE(verdicts[0]["pass"]);
+  EXPECT_DOUBLE_EQ(verdicts[1]["value"], 0.75);
+  EXPECT_FALSE(verdicts[1]["pass"]);
 }
 
 TEST_F(ProfileProgram, WrongUseIsRefused) {

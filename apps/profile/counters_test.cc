@@ -4,6 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "profile/ncu.h"
 
 namespace fovea::app {
 namespace {
@@ -88,6 +94,20 @@ TEST(Counters, NothingCountedIsAnError) {
   EXPECT_FALSE(read_counters("==PROF== No kernels were profiled.\n"));
   EXPECT_FALSE(read_counters(Csv().text()));
   EXPECT_FALSE(read_counters("\"a\",\"b\"\n\"1\",\"2\"\n"));
+}
+
+// A program that stands for Nsight Compute where it may not count.
+TEST(Counters, WhyThereAreNoneIsSaidInNcusOwnWords) {
+  const auto ncu = std::filesystem::temp_directory_path() / fmt::format("fovea-ncu-{}", getpid());
+  std::ofstream(ncu) << "#!/bin/sh\nwhile [ \"$1\" != --log-file ]; do shift; done\n"
+                        "echo '==ERROR== No permission to count' > \"$2\"\nexit 1\n";
+  std::filesystem::permissions(ncu, std::filesystem::perms::owner_all);
+  const auto counted = count_under_ncu(ncu.string(), {});
+  std::filesystem::remove(ncu);
+  ASSERT_FALSE(counted);
+  EXPECT_NE(counted.error().message.find("No permission to count"), std::string::npos)
+      << counted.error().message;
+  EXPECT_FALSE(count_under_ncu("/nonexistent/ncu", {}));
 }
 
 TEST(Counters, TheTargetsAreJudged) {
