@@ -49,6 +49,7 @@ class LogFile {
 // The exit status, or -1 where it did not run. What it says on stdout and stderr goes nowhere.
 int run_quietly(std::vector<std::string> words) {
   std::vector<char*> argv;
+  argv.reserve(words.size() + 1);
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
   // Numbers with points, whatever the language of the user.

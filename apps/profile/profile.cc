@@ -106,8 +106,7 @@ void count_both(const ProfileFlags& flags, Profile& profile) {
       profile.counters_note = "no counters: " + counted.error().message;
       return;
     }
-    (path == std::string("dense") ? profile.dense_counters : profile.counters) =
-        std::move(*counted);
+    (path == std::string("dense") ? profile.dense_counters : profile.counters) = *counted;
   }
 }
 

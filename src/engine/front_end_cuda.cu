@@ -52,7 +52,11 @@ Result<std::shared_ptr<OnDevice>> CudaFrontEnd::prepare(const Image& canvas, Sto
   if (!made) return made.error();
   cudaStream_t stream = device_->stream().get();
   const DevicePyramids pyramids = prepared->pyramid.view();
-  upload_canvas_cuda(stream, pyramids, 0, canvas.rgb.data());
+  FOVEA_CHECK(pyramids.stride_bytes[0] == int64_t{3} * canvas.size.width_px);
+  if (auto sent =
+          staging_.upload(device_->stream(), std::as_bytes(std::span(canvas.rgb)), pyramids.rgb[0]);
+      !sent)
+    return sent.error();
   watch.lap("upload");
   build_pyramids_cuda(stream, pyramids, prepared->pyramid.done());
   watch.lap("pyramid");
