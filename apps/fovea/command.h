@@ -53,6 +53,7 @@ Run add_chat(CLI::App& program);
 Run add_info(CLI::App& program);
 Run add_bench(CLI::App& program);
 Run add_eval(CLI::App& program);
+Run add_profile(CLI::App& program);
 Run add_cards(CLI::App& program);
 Run add_tokenize(CLI::App& program);
 

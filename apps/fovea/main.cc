@@ -26,6 +26,7 @@ int run_program(int argc, char** argv) {
   commands["info"] = add_info(program);
   commands["bench"] = add_bench(program);
   commands["eval"] = add_eval(program);
+  commands["profile"] = add_profile(program);
   commands["cards"] = add_cards(program);
   commands["tokenize"] = add_tokenize(program);
 

@@ -70,6 +70,7 @@ struct LikelyToken {
 
 struct AnswerToken : LikelyToken {
   std::vector<LikelyToken> likely;  // best first
+  double ms = 0;                    // since the token before, or since the prompt was read
 };
 
 // What the front end made of one image, and everything that choice rests on.

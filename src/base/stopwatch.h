@@ -3,7 +3,9 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "fovea/words.h"
@@ -12,8 +14,15 @@ namespace fovea {
 
 class Stopwatch {
  public:
+  // Called where a stage ends, before its time is taken.
+  using BeforeLap = std::function<void(const std::string& stage)>;
+
+  Stopwatch() = default;
+  explicit Stopwatch(BeforeLap before_lap) : before_lap_(std::move(before_lap)) {}
+
   // Ends a stage: the time since the last lap, or since the start, is its own.
   void lap(std::string stage) {
+    if (before_lap_) before_lap_(stage);
     const auto now = Clock::now();
     laps_.push_back(
         {std::move(stage), std::chrono::duration<double, std::milli>(now - last_).count()});
@@ -34,6 +43,7 @@ class Stopwatch {
   using Clock = std::chrono::steady_clock;
   Clock::time_point last_ = Clock::now();
   std::vector<StageTime> laps_;
+  BeforeLap before_lap_;
 };
 
 }  // namespace fovea

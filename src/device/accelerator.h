@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -28,6 +29,12 @@ class Accelerator {
   // used; what is asked for next starts afresh.
   virtual Status take_status() = 0;
   virtual void fail(const Error& error) = 0;  // remembers the first
+  // Until all that was enqueued is done.
+  virtual Status wait() = 0;
+
+  // Where set, called where a stage of a request ends, and no work is enqueued ahead of what was
+  // asked for: for those who want each stage by itself. Set between requests.
+  std::function<void(const std::string& stage)> on_stage;
 
   // A function of the library this device came from, by the name it exports; null: it has none.
   void* function(const char* name) const;

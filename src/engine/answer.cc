@@ -23,7 +23,7 @@ Result<Answer> Session::ask(std::span<const Turn> turns, const AskOptions& optio
   bool cancelled = false;
   const auto keep_going = [&] { return !(cancelled = cancelled || (on_text && !on_text(""))); };
 
-  Stopwatch watch;
+  Stopwatch watch = model.stopwatch();
   auto looks = glance_at_images(state, *images, options, keep_going);
   if (!looks) return looks.error();
   if (auto worked = model.worked(); !worked) return worked.error();

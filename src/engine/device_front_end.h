@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/stopwatch.h"
 #include "device/accelerator.h"
 #include "gaze/gaze.h"
 #include "relevance/relevance.h"
@@ -44,17 +45,19 @@ class DeviceFrontEnd {
   DeviceFrontEnd& operator=(const DeviceFrontEnd&) = delete;
   virtual ~DeviceFrontEnd() = default;
 
-  // Uploads a canvas, builds its pyramid and measures it; enqueued.
-  virtual Result<std::shared_ptr<OnDevice>> prepare(const Image& canvas) = 0;
+  // Uploads a canvas, builds its pyramid and measures it; enqueued, each a stage.
+  virtual Result<std::shared_ptr<OnDevice>> prepare(const Image& canvas, Stopwatch& watch) = 0;
   // The measures, for makers and looks that the host has a hand in.
   virtual Result<PictureMeasures> measures(OnDevice& prepared) = 0;
   // Relevance and plan, made on the device.
   virtual Result<PlanAnswer> choose(OnDevice& prepared, const PlanRequest& request) = 0;
   // The patches of some cells, done when it returns: how many bytes they have.
   virtual Result<int64_t> sample(OnDevice& prepared, std::span<const Cell> cells) = 0;
-  // The tokens of some cells, whose patches never leave the device. As DeviceTower::encode.
+  // The tokens of some cells, whose patches never leave the device. As DeviceTower::encode; the
+  // stage of the patches ends within.
   virtual Result<VisualTokens> encode(OnDevice& prepared, std::span<const Cell> cells,
-                                      TowerMemory& memory, const EncodeOptions& options) = 0;
+                                      TowerMemory& memory, const EncodeOptions& options,
+                                      Stopwatch& watch) = 0;
 };
 
 // What each run-time library exports for it.

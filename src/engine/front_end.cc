@@ -45,9 +45,8 @@ Result<Prepared> prepare(Threads& threads, Image image, const CanvasLimits& limi
   Image fitted = fit_canvas(threads, std::move(image), *canvas);
   watch.lap("canvas");
   if (device != nullptr) {
-    auto there = device->prepare(fitted);
+    auto there = device->prepare(fitted, watch);
     if (!there) return there.error();
-    watch.lap("pyramid");
     return Prepared(size, std::move(fitted), std::move(*there));
   }
   Pyramid pyramid = build_pyramid(threads, std::move(fitted));

@@ -41,7 +41,7 @@ Result<RelevanceWorkspace*> CudaFrontEnd::workspace_for(Size canvas) {
   return workspace.get();
 }
 
-Result<std::shared_ptr<OnDevice>> CudaFrontEnd::prepare(const Image& canvas) {
+Result<std::shared_ptr<OnDevice>> CudaFrontEnd::prepare(const Image& canvas, Stopwatch& watch) {
   const CudaAccelerator::Turn turn(*device_);
   const auto workspace = workspace_for(canvas.size);
   if (!workspace) return workspace.error();
@@ -52,11 +52,18 @@ Result<std::shared_ptr<OnDevice>> CudaFrontEnd::prepare(const Image& canvas) {
   if (!made) return made.error();
   cudaStream_t stream = device_->stream().get();
   const DevicePyramids pyramids = prepared->pyramid.view();
-  upload_canvas_cuda(stream, pyramids, 0, canvas.rgb.data());
+  FOVEA_CHECK(pyramids.stride_bytes[0] == int64_t{3} * canvas.size.width_px);
+  if (auto sent =
+          staging_.upload(device_->stream(), std::as_bytes(std::span(canvas.rgb)), pyramids.rgb[0]);
+      !sent)
+    return sent.error();
+  watch.lap("upload");
   build_pyramids_cuda(stream, pyramids, prepared->pyramid.done());
+  watch.lap("pyramid");
   const DeviceDetail detail = prepared->detail.detail();
   measure_picture_cuda(stream, pyramids, RelevanceParams(), **workspace, prepared->relevance.maps(),
                        &detail);
+  watch.lap("relevance");
   return std::shared_ptr<OnDevice>(std::move(prepared));
 }
 
@@ -216,7 +223,8 @@ Result<int64_t> CudaFrontEnd::sample(OnDevice& prepared, std::span<const Cell> c
 }
 
 Result<VisualTokens> CudaFrontEnd::encode(OnDevice& prepared, std::span<const Cell> cells,
-                                          TowerMemory& memory, const EncodeOptions& options) {
+                                          TowerMemory& memory, const EncodeOptions& options,
+                                          Stopwatch& watch) {
   const CudaAccelerator::Turn turn(*device_);
   const auto& there = static_cast<const PreparedOnDevice&>(prepared);
   const auto input = tower_->input(static_cast<int>(cells.size()) * kPatchesPerCell);
@@ -225,6 +233,7 @@ Result<VisualTokens> CudaFrontEnd::encode(OnDevice& prepared, std::span<const Ce
   patches.values = reinterpret_cast<uint16_t*>(input->patches);
   patches.places = input->places;
   if (auto done = sample_into(there, cells, patches); !done) return done.error();
+  watch.lap("patches");
   std::vector<int> levels;
   for (const Cell& cell : cells) levels.insert(levels.end(), kPatchesPerCell, cell.level);
   return tower_->encode_input(levels, there.canvas(), memory, options, /*frames=*/1);

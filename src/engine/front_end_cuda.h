@@ -32,12 +32,12 @@ class CudaFrontEnd : public DeviceFrontEnd {
   CudaFrontEnd(std::shared_ptr<CudaAccelerator> device, std::shared_ptr<CudaTower> tower)
       : device_(std::move(device)), tower_(std::move(tower)) {}
 
-  Result<std::shared_ptr<OnDevice>> prepare(const Image& canvas) override;
+  Result<std::shared_ptr<OnDevice>> prepare(const Image& canvas, Stopwatch& watch) override;
   Result<PictureMeasures> measures(OnDevice& prepared) override;
   Result<PlanAnswer> choose(OnDevice& prepared, const PlanRequest& request) override;
   Result<int64_t> sample(OnDevice& prepared, std::span<const Cell> cells) override;
   Result<VisualTokens> encode(OnDevice& prepared, std::span<const Cell> cells, TowerMemory& memory,
-                              const EncodeOptions& options) override;
+                              const EncodeOptions& options, Stopwatch& watch) override;
 
  private:
   // Where plans are made; grows.

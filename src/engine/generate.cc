@@ -168,10 +168,9 @@ Status generate(SessionState& state, const TokenPrompt& prompt, const Buffer<flo
       state.kept.push_back({answer.tokens.back().id, -1, 0, 0, at});
     }
     answer.tokens.push_back(answer_token(tokenizer, *sampled));
-    if (count == 0) {
-      watch.lap("sample");
-      answer.trace.times.push_back({"first_token", watch.total_ms()});
-    }
+    watch.lap(count == 0 ? "sample" : "generate");
+    answer.tokens.back().ms = watch.laps().back().ms;
+    if (count == 0) answer.trace.times.push_back({"first_token", watch.total_ms()});
     if (!options.ignore_end && std::find(ends.begin(), ends.end(), sampled->id) != ends.end()) {
       answer.finish = "end";
       break;

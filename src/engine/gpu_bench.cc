@@ -21,7 +21,7 @@ struct AskSizes {
 
 AskSizes sizes_for(const std::string& description) {
   if (description.find("emulated") == std::string::npos) return {};
-  return {.picture = {64, 64}, .budget_tokens = 4, .calls = 1};
+  return {.picture = {96, 64}, .budget_tokens = 6, .calls = 1};
 }
 
 // From a picture in the host's memory to the first token of an answer: the median of sessions that

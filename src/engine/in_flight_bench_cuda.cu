@@ -15,9 +15,9 @@ namespace fovea {
 namespace {
 
 constexpr Size kCanvas = kEmulated ? Size{64, 64} : Size{1024, 1024};
-constexpr int kRequests = kEmulated ? 2 : 32;
+constexpr int kRequests = kEmulated ? 3 : 32;
 constexpr int kQuestionTokens = kEmulated ? 3 : 32;
-constexpr int kAnswerTokens = kEmulated ? 3 : 32;
+constexpr int kAnswerTokens = kEmulated ? 2 : 32;
 constexpr int kFrames = 1;         // of a still image
 constexpr int kPassTokens = 4096;  // of a prefill: more do not make its products faster
 
@@ -183,7 +183,7 @@ class InFlight {
   }
   CudaDecoder::PassOptions pass_options() const {
     CudaDecoder::PassOptions options;
-    options.layers = config_.text.num_layers;
+    options.layers = kEmulated ? 1 : config_.text.num_layers;
     options.logits = true;
     return options;
   }
@@ -240,7 +240,7 @@ class InFlight {
 
 void bench_in_flight_cuda(CudaBench& bench, const ModelConfig& config, CudaTower& tower,
                           CudaDecoder& decoder) {
-  constexpr int kSmallBudget = kEmulated ? 3 : 68;
+  constexpr int kSmallBudget = kEmulated ? 4 : 68;
   const auto cells = static_cast<int>(grid_at(kCanvas, 0).cells());
   InFlight(bench, config, tower, decoder).run("in-flight/32", MakerKind::kQuadtree, kSmallBudget);
   InFlight(bench, config, tower, decoder).run("in-flight/32/full", MakerKind::kUniform, cells);

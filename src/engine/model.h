@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "base/stopwatch.h"
 #include "base/threads.h"
 #include "device/accelerator.h"
 #include "engine/device_front_end.h"
@@ -63,6 +64,8 @@ struct Model {
   }
   // Whether the device has done what it was asked since this was last asked.
   Status worked() const { return device ? device->take_status() : Status(Done{}); }
+  // For the stages of a request.
+  Stopwatch stopwatch() const { return device ? Stopwatch(device->on_stage) : Stopwatch(); }
   // Whether the weights are what they should be: finite, and their files unchanged.
   Status sound() const;
 };

@@ -76,9 +76,10 @@ VisualTokens encode(const Model& model, const Pyramid& pyramid, const std::vecto
 
 // Of a view that a device has, whose patches it samples by itself.
 VisualTokens encode_on_device(const Model& model, ImageView& view, const std::vector<Cell>& cells,
-                              const EncodeOptions& options) {
+                              const EncodeOptions& options, Looked& looked) {
   if (options.keep_going && !options.keep_going()) return {};
-  auto tokens = model.front_end->encode(*view.prepared->on_device, cells, view.memory, options);
+  auto tokens =
+      model.front_end->encode(*view.prepared->on_device, cells, view.memory, options, looked.watch);
   if (!tokens) return model.device->fail(tokens.error()), VisualTokens();
   if (options.keep)
     for (const Cell& cell : cells)
@@ -98,7 +99,7 @@ bool show_cells(const Model& model, ImageView& view, std::vector<Cell> cells, bo
   options.keep = keep;
   options.size_bias = view.size_bias;
   options.keep_going = keep_going;
-  part.tokens = model.front_end ? encode_on_device(model, view, part.cells, options)
+  part.tokens = model.front_end ? encode_on_device(model, view, part.cells, options, looked)
                                 : encode(model, view.prepared->pyramid(*model.threads), part.cells,
                                          view.memory, options, looked);
   return add_part(view, std::move(part), looked);

@@ -107,6 +107,7 @@ Status make_whole(const Model& model, const ImageView& view, const Plan* given, 
 Result<Looked> glance_at(const Model& model, ImageView& view, const AskOptions& options,
                          size_t image, const std::function<bool()>& keep_going) {
   Looked looked;
+  looked.watch = model.stopwatch();
   looked.options = see_options_of(model, options, view, image);
   if (auto status = prepare_view(model, view, looked.options, looked.watch); !status)
     return status.error();

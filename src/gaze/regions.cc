@@ -13,6 +13,7 @@ std::vector<CellBlock> region_blocks(const CellTree& tree, int budget_tokens) {
   FOVEA_CHECK(layout.coarse.rows >= layout.regions.rows &&
               layout.coarse.cols >= layout.regions.cols);
   std::vector<CellBlock> blocks;
+  blocks.reserve(static_cast<size_t>(layout.regions.cells()));
   for (int i = 0; i < layout.regions.cells(); ++i) blocks.push_back(layout.block(i));
   return blocks;
 }

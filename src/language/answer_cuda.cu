@@ -223,7 +223,8 @@ Result<SampledToken> CudaAnswer::next(DecoderMemory& memory) {
   if (decoder_->steps_->owner != this)
     if (auto loaded = load(static_cast<const DecoderKeyValues&>(*memory.on_device)); !loaded)
       return loaded.error();
-  while (drawn_ < std::min(seen_ + 2, most_tokens_))
+  const int64_t ahead = decoder_->device_->on_stage ? 1 : 2;
+  while (drawn_ < std::min(seen_ + ahead, most_tokens_))
     if (auto done = enqueue(memory); !done) return done.error();
   memory.tokens_on_device = prompt_tokens_ + seen_;
   return take();

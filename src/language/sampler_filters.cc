@@ -31,8 +31,10 @@ void Sampler::find_candidates(std::span<const float> scores) {
   candidates_.clear();
   for (size_t i = 0; i < scores.size(); ++i) {
     if (!(scores[i] >= least)) continue;
-    // Relative to the best, whose weight is 1 whatever the temperature.
-    const double weight = std::exp((scores[i] - most) / options_.temperature);
+    // Relative to the best, whose weight is 1 whatever the temperature; also where a penalty has
+    // made it infinite.
+    const double weight =
+        scores[i] == most ? 1.0 : std::exp((scores[i] - most) / options_.temperature);
     if (weight > 0) candidates_.push_back({weight, scores[i], static_cast<int>(i)});
   }
   if (options_.top_p < 1) keep_top_p();

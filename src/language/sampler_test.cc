@@ -86,6 +86,17 @@ std::vector<int> choices_reference(const SamplingOptions& o, std::vector<float> 
   return left;
 }
 
+TEST(Sampler, APenaltyThatMakesScoresInfiniteStillDraws) {
+  for (const float logit : {2e38f, -2e38f}) {
+    auto sampler =
+        *Sampler::make({.temperature = 1, .repetition_penalty = logit > 0 ? 1e-9 : 1e9}, 3);
+    sampler.add_context(std::vector<int>{0, 1, 2});
+    const auto token = sampler.sample(std::vector<float>{logit, logit, logit});
+    ASSERT_TRUE(token);
+    EXPECT_TRUE(token->id >= 0 && token->id < 3);
+  }
+}
+
 TEST(Sampler, SelectionWithoutSortingEqualsSorting) {
   std::mt19937 random(5);
   for (int round = 0; round < 400; ++round) {

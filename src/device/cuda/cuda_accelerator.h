@@ -21,6 +21,7 @@ class CudaAccelerator : public Accelerator {
   std::string description() const override { return description_; }
   Status take_status() override;
   void fail(const Error& error) override;
+  Status wait() override;
 
   class Turn {
    public:
@@ -33,7 +34,7 @@ class CudaAccelerator : public Accelerator {
     Turn& operator=(const Turn&) = delete;
 
    private:
-    std::lock_guard<std::mutex> lock_;
+    std::lock_guard<std::recursive_mutex> lock_;
     MemoryOrder before_;
   };
 
@@ -51,7 +52,7 @@ class CudaAccelerator : public Accelerator {
   KernelChoice kernels_ = KernelChoice::kBest;
   std::string description_;
   Stream stream_;
-  std::mutex mutex_;
+  std::recursive_mutex mutex_;  // a stage may end, and be waited for, within a turn
   std::mutex error_mutex_;
   std::optional<Error> error_;
 };

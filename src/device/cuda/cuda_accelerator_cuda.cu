@@ -87,6 +87,11 @@ Status CudaAccelerator::take_status() {
   return error;
 }
 
+Status CudaAccelerator::wait() {
+  const Turn turn(*this);
+  return stream_.wait();
+}
+
 void CudaAccelerator::fail(const Error& error) {
   const std::lock_guard lock(error_mutex_);
   if (!error_) error_ = error;

@@ -12,17 +12,12 @@
 #include "device/cuda/bf16.h"
 #include "device/cuda/cuda_accelerator.h"
 #include "device/gpu_bench.h"
+#include "device/profile.h"
 
 namespace fovea {
 
-// What the device can do at best, measured first.
-struct GpuCeilings {
-  double copy_bytes_per_ms = 0;  // bytes read + bytes written
-  double read_bytes_per_ms = 0;
-  double upload_bytes_per_ms = 0;  // from pinned memory of the host
-  double product_flop_per_ms = 0;  // of a large product in bf16
-};
-GpuCeilings& measured_ceilings();
+// Those of the device, measured first.
+DeviceCeilings& measured_ceilings();
 
 // Runs the benches of the library, one after the other. An error is kept until the next row is
 // added, which then says that it could not be measured.
@@ -71,7 +66,7 @@ class CudaBench {
   // The same for what makes several rows.
   void settle(const std::string& name);
 
-  GpuCeilings& ceilings = measured_ceilings();
+  DeviceCeilings& ceilings = measured_ceilings();
 
  private:
   std::shared_ptr<CudaAccelerator> device_;

@@ -228,8 +228,8 @@ void fill_random_cuda(cudaStream_t stream, bf16* values, int64_t count, uint32_t
            count, seed, scale);
 }
 
-GpuCeilings& measured_ceilings() {
-  static GpuCeilings ceilings;
+DeviceCeilings& measured_ceilings() {
+  static DeviceCeilings ceilings;
   return ceilings;
 }
 

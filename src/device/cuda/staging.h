@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstring>
 #include <span>
 
@@ -27,17 +28,27 @@ class Staging {
   Status upload(Stream& stream, std::span<const T> values, DeviceMemory<T>& to) {
     if (values.empty()) return Done{};
     if (auto room = to.at_least(values.size()); !room) return room;
-    Slot& slot = slots_[next_];
-    next_ = (next_ + 1) % slots_.size();
-    if (auto ready = slot.prepare(values.size_bytes()); !ready) return ready;
-    std::memcpy(slot.memory.data(), values.data(), values.size_bytes());
-    stream.upload(reinterpret_cast<unsigned char*>(to.data()),
-                  static_cast<const unsigned char*>(slot.memory.data()), values.size_bytes());
-    cudaEventRecord(slot.copied, stream.get());
+    return upload(stream, std::as_bytes(values), to.data());
+  }
+
+  // The same to memory that is there. What is large goes in pieces: one is copied to the device
+  // while the next is copied into pinned memory.
+  Status upload(Stream& stream, std::span<const std::byte> bytes, void* to) {
+    for (size_t done = 0; done < bytes.size(); done += kPieceBytes) {
+      const auto piece = bytes.subspan(done, std::min(kPieceBytes, bytes.size() - done));
+      Slot& slot = slots_[next_];
+      next_ = (next_ + 1) % slots_.size();
+      if (auto ready = slot.prepare(piece.size()); !ready) return ready;
+      std::memcpy(slot.memory.data(), piece.data(), piece.size());
+      stream.upload(static_cast<unsigned char*>(to) + done,
+                    static_cast<const unsigned char*>(slot.memory.data()), piece.size());
+      cudaEventRecord(slot.copied, stream.get());
+    }
     return Done{};
   }
 
  private:
+  static constexpr size_t kPieceBytes = size_t{512} << 10;
   struct Slot {
     PinnedMemory<unsigned char> memory;
     cudaEvent_t copied = nullptr;

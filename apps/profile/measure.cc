@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "profile/measure.h"
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+
+#include "base/bench.h"
+#include "base/check.h"
+#include "engine/see_parts.h"
+#include "media/decode.h"
+#include "ops/fma_peak.h"
+
+namespace fovea::app {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double ms_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+template <class Function>
+Function function_of(const Model& model, const char* name) {
+  const auto function = reinterpret_cast<Function>(model.device->function(name));
+  FOVEA_CHECK(function != nullptr);
+  return function;
+}
+
+// Listens to the end of stages while it lives.
+class StageListener {
+ public:
+  StageListener(const Model& model, std::function<void(const std::string&)> on_stage)
+      : device_(model.device.get()) {
+    if (device_ != nullptr) device_->on_stage = std::move(on_stage);
+  }
+  StageListener(const StageListener&) = delete;
+  StageListener& operator=(const StageListener&) = delete;
+  ~StageListener() {
+    if (device_ != nullptr) device_->on_stage = nullptr;
+  }
+
+ private:
+  Accelerator* device_;
+};
+
+void wait_for(const Model& model) {
+  if (auto done = model.device->wait(); !done) model.device->fail(done.error());
+}
+
+}  // namespace
+
+Result<RequestRun> Requests::run() const {
+  RequestRun run;
+  const auto start = Clock::now();
+  auto image = decode_image(file_, "image", decode_limits_of({.max_pixels = max_pixels_}));
+  if (!image) return image.error();
+  const double decode_ms = ms_since(start);
+  Session session = session_of(model_);
+  if (auto added = session.add(std::move(*image), max_pixels_); !added) return added.error();
+  auto answer = session.ask(question_, options_);
+  if (!answer) return answer.error();
+  run.whole_ms = ms_since(start);
+  run.ms[static_cast<size_t>(Stage::kDecode)] = decode_ms;
+  double known_ms = decode_ms;
+  for (const StageTime& time : answer->trace.times) {
+    if (time.stage == "first_token") run.first_token_ms = decode_ms + time.ms;
+    const auto stage = stage_of_lap(time.stage);
+    if (!stage) continue;
+    run.ms[static_cast<size_t>(*stage)] += time.ms;
+    known_ms += time.ms;
+  }
+  run.ms[static_cast<size_t>(Stage::kOther)] = std::max(0.0, run.whole_ms - known_ms);
+  run.answer = std::move(*answer);
+  return run;
+}
+
+Result<RequestRun> Requests::run_by_stage() const {
+  const StageListener listener(*model_, [this](const std::string&) { wait_for(*model_); });
+  return run();
+}
+
+Status Requests::run_recorded() const {
+  FOVEA_CHECK(model_->device != nullptr);
+  const auto mark = function_of<MarkStage>(*model_, kMarkStageSymbol);
+  const auto record = function_of<RecordKernels>(*model_, kRecordKernelsSymbol);
+  const StageListener listener(*model_, [&](const std::string& lap) {
+    if (const auto stage = stage_of_lap(lap)) mark(model_->device, static_cast<int>(*stage));
+    wait_for(*model_);
+  });
+  record(true);
+  const auto ran = run();
+  record(false);
+  return ran ? Status(Done{}) : Status(ran.error());
+}
+
+Result<RequestRun> Requests::warm_up() const {
+  // A device's graphs are recorded the second time (device/cuda/graphs.h).
+  auto first = run();
+  if (first && model_->device)
+    if (auto second = run(); !second) return second;
+  return first;
+}
+
+RequestRun median_run(std::vector<RequestRun> runs) {
+  FOVEA_CHECK(!runs.empty());
+  const auto middle = runs.begin() + static_cast<std::ptrdiff_t>(runs.size() / 2);
+  std::nth_element(runs.begin(), middle, runs.end(), [](const RequestRun& a, const RequestRun& b) {
+    return a.whole_ms < b.whole_ms;
+  });
+  return std::move(*middle);
+}
+
+Result<Ceilings> measure_ceilings(const Model& model) {
+  Ceilings ceilings;
+  Bench bench(*model.threads, nullptr);
+  ceilings.host.copy_bytes_per_ms = bench.copy_bytes_per_ms();
+  ceilings.host.read_bytes_per_ms = bench.read_bytes_per_ms();
+  ceilings.host.product_flop_per_ms = fma_peak_gflops(*model.threads) * 1e6;
+  ceilings.device = ceilings.host;
+  if (!model.device) return ceilings;
+  Result<DeviceCeilings> measured = failed("");
+  function_of<MeasureCeilings>(model, kMeasureCeilingsSymbol)(model.device, measured);
+  if (!measured) return measured.error();
+  ceilings.device = *measured;
+  return ceilings;
+}
+
+}  // namespace fovea::app
