@@ -8,12 +8,10 @@
 #include "base/check.h"
 #include "device/cuda/emulate.h"
 
-// Sanitizers must be told when the stack changes.
+// The address sanitizer must be told when the stack changes. To the thread sanitizer all stacks are
+// one thread, which they are.
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/common_interface_defs.h>
-#endif
-#if defined(__SANITIZE_THREAD__)
-#include <sanitizer/tsan_interface.h>
 #endif
 
 namespace fovea::emulate {
@@ -78,7 +76,6 @@ struct Fiber {
   ucontext_t context{};
   Mark at{};
   void* fake_stack = nullptr;
-  void* tsan = nullptr;
 };
 
 Fiber::Fiber() {
@@ -86,17 +83,9 @@ Fiber::Fiber() {
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   FOVEA_CHECK(memory != MAP_FAILED);
   stack = static_cast<char*>(memory);
-#if defined(__SANITIZE_THREAD__)
-  tsan = __tsan_create_fiber(0);
-#endif
 }
 
-Fiber::~Fiber() {
-#if defined(__SANITIZE_THREAD__)
-  __tsan_destroy_fiber(tsan);
-#endif
-  munmap(stack, kStackBytes);
-}
+Fiber::~Fiber() { munmap(stack, kStackBytes); }
 
 class Block {
  public:
@@ -199,7 +188,6 @@ class Block {
   void* home_fake_stack_ = nullptr;
   const void* home_stack_ = nullptr;
   size_t home_stack_bytes_ = 0;
-  void* home_tsan_ = nullptr;
 };
 
 thread_local Block* running = nullptr;
@@ -241,9 +229,6 @@ void Block::resume(Fiber& fiber) {
 #if defined(__SANITIZE_ADDRESS__)
   __sanitizer_start_switch_fiber(&home_fake_stack_, fiber.stack, kStackBytes);
 #endif
-#if defined(__SANITIZE_THREAD__)
-  __tsan_switch_to_fiber(fiber.tsan, 0);
-#endif
   if (__builtin_setjmp(home_at_) == 0) {
     if (fresh) setcontext(&fiber.context);
     jump_to(fiber.at);
@@ -257,9 +242,6 @@ void Block::yield() {
   Fiber& fiber = *current_;
 #if defined(__SANITIZE_ADDRESS__)
   __sanitizer_start_switch_fiber(&fiber.fake_stack, home_stack_, home_stack_bytes_);
-#endif
-#if defined(__SANITIZE_THREAD__)
-  __tsan_switch_to_fiber(home_tsan_, 0);
 #endif
   if (__builtin_setjmp(fiber.at) == 0) jump_to(home_at_);
 #if defined(__SANITIZE_ADDRESS__)
@@ -284,9 +266,6 @@ void Block::run(dim3 grid, dim3 block, size_t shared_bytes, const std::function<
   const int threads = static_cast<int>(block.x * block.y * block.z);
   while (fibers_.size() < static_cast<size_t>(threads))
     fibers_.push_back(std::make_unique<Fiber>());
-#if defined(__SANITIZE_THREAD__)
-  home_tsan_ = __tsan_get_current_fiber();
-#endif
   warps_.assign(static_cast<size_t>((threads + kWarp - 1) / kWarp), {});
   for (int i = 0; i < threads; ++i) {
     Fiber& fiber = *fibers_[static_cast<size_t>(i)];
