@@ -71,10 +71,18 @@ __device__ inline PartPlace place_of_part(const AttentionCall& call, int slots, 
   return {call.parts + part * rows * dims, weights + part * rows * 2};
 }
 
-// What this thread wrote or saw written before, others of the device see before what comes after.
-__device__ inline void fence_device() {
+// Counts to `last` and then from 0 again. What this thread wrote or saw written before, who counts
+// after it sees.
+__device__ inline unsigned count_in_order(unsigned* count, unsigned last) {
 #if defined(__CUDA_ARCH__)
-  asm volatile("fence.acq_rel.gpu;" ::: "memory");
+  unsigned before;
+  asm volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;"
+               : "=r"(before)
+               : "l"(count), "r"(last)
+               : "memory");
+  return before;
+#else
+  return atomicInc(count, last);
 #endif
 }
 
@@ -82,11 +90,7 @@ __device__ inline void fence_device() {
 __device__ inline bool ends_last(unsigned* done, int active) {
   __shared__ unsigned before;
   __syncthreads();
-  if (threadIdx.x == 0) {
-    fence_device();
-    before = atomicInc(done, static_cast<unsigned>(active - 1));
-    fence_device();
-  }
+  if (threadIdx.x == 0) before = count_in_order(done, static_cast<unsigned>(active - 1));
   __syncthreads();
   return before == static_cast<unsigned>(active - 1);
 }

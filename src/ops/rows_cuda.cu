@@ -2,7 +2,7 @@
 #include "ops/rows_cuda.h"
 
 #include "base/check.h"
-#include "device/cuda/kernel.h"
+#include "ops/turn_parts_cuda.h"
 
 namespace fovea {
 namespace {
@@ -21,9 +21,6 @@ __device__ float block_sum(float value, float (&parts)[kRowWarps]) {
   return sum;
 }
 
-__device__ float4 zero() { return make_float4(0, 0, 0, 0); }
-__device__ float squares_of(float4 x) { return x.x * x.x + x.y * x.y + x.z * x.z + x.w * x.w; }
-
 // A block owns a row and keeps it in registers, kKept times four values a thread: it is read once.
 // Sums are f32; the variance is that of the differences from the mean.
 template <int kKept, bool kCentred>
@@ -40,7 +37,7 @@ __global__ void __launch_bounds__(kRowThreads) norm_row(NormJob job) {
 #pragma unroll
   for (int i = 0; i < kKept; ++i) {
     const int at = i * kRowThreads + thread;
-    kept[i] = at < quads ? __ldcg(x + at) : zero();
+    kept[i] = at < quads ? __ldcg(x + at) : zero_four();
     sum += kept[i].x + kept[i].y + kept[i].z + kept[i].w;
   }
   if constexpr (kCentred) {
@@ -61,7 +58,8 @@ __global__ void __launch_bounds__(kRowThreads) norm_row(NormJob job) {
     const int at = i * kRowThreads + thread;
     if (at >= quads) continue;
     const float4 weight = __ldg(reinterpret_cast<const float4*>(job.weight) + at);
-    const float4 bias = kCentred ? __ldg(reinterpret_cast<const float4*>(job.bias) + at) : zero();
+    const float4 bias =
+        kCentred ? __ldg(reinterpret_cast<const float4*>(job.bias) + at) : zero_four();
     y[at] = make_uint2(
         to_pair(kept[i].x * factor * weight.x + bias.x, kept[i].y * factor * weight.y + bias.y),
         to_pair(kept[i].z * factor * weight.z + bias.z, kept[i].w * factor * weight.w + bias.w));
@@ -86,11 +84,7 @@ void norm_rows(cudaStream_t stream, NormJob job) {
   launch(norm_row<16, kCentred>, shape, job);
 }
 
-__device__ float4 four_of(const bf16* from) {
-  const uint2 pairs = __ldcg(reinterpret_cast<const uint2*>(from));
-  return make_float4(first_of(pairs.x), second_of(pairs.x), first_of(pairs.y), second_of(pairs.y));
-}
-__device__ float4 four_of(const FeatureRows& features, int64_t at) {
+__device__ float4 four_features(const FeatureRows& features, int64_t at) {
   if (features.floats != nullptr)
     return __ldcg(reinterpret_cast<const float4*>(features.floats + at));
   return four_of(features.shorts + at);
@@ -110,7 +104,7 @@ __global__ void gather_row(RunRows run, const bf16* table, FeatureRows features)
       *here = four_of(table + int64_t{id} * run.cols + c);
       continue;
     }
-    float4 four = four_of(features, int64_t{~id} * run.cols + c);
+    float4 four = four_features(features, int64_t{~id} * run.cols + c);
     if (kAdd) {
       const float4 old = __ldcg(here);
       four = make_float4(old.x + four.x, old.y + four.y, old.z + four.z, old.w + four.w);
@@ -119,78 +113,38 @@ __global__ void gather_row(RunRows run, const bf16* table, FeatureRows features)
   }
 }
 
-// Eight values of a head: four of its first half and those they are turned with.
-struct HeadPart {
-  float4 first, second;
-};
-
-__device__ float4 times(float4 x, float factor, float4 weight) {
-  return make_float4(x.x * factor * weight.x, x.y * factor * weight.y, x.z * factor * weight.z,
-                     x.w * factor * weight.w);
-}
-
-// `group` lanes own the head and have its squares added up over them all.
-__device__ HeadPart normed(const TurnJob& job, const float* weight, HeadPart part, int i, int group,
-                           bool mine) {
-  float squares = mine ? squares_of(part.first) + squares_of(part.second) : 0.0f;
-  for (int lane = group / 2; lane > 0; lane /= 2)
-    squares += __shfl_xor_sync(kAllLanes, squares, lane);
-  if (weight == nullptr || !mine) return part;
-  const float factor = rsqrtf(squares / static_cast<float>(job.head_dim) + job.eps);
-  const auto* weights = reinterpret_cast<const float4*>(weight + i);
-  const auto* others = reinterpret_cast<const float4*>(weight + job.head_dim / 2 + i);
-  return {times(part.first, factor, __ldg(weights)), times(part.second, factor, __ldg(others))};
-}
-
-__device__ HeadPart turned(const TurnJob& job, HeadPart part, int64_t row, int i) {
-  const int64_t at = row * (job.head_dim / 2) + i;
-  const float4 cos = __ldcg(reinterpret_cast<const float4*>(job.cos + at));
-  const float4 sin = __ldcg(reinterpret_cast<const float4*>(job.sin + at));
-  const float4 a = part.first;
-  const float4 b = part.second;
-  return {make_float4(a.x * cos.x - b.x * sin.x, a.y * cos.y - b.y * sin.y,
-                      a.z * cos.z - b.z * sin.z, a.w * cos.w - b.w * sin.w),
-          make_float4(b.x * cos.x + a.x * sin.x, b.y * cos.y + a.y * sin.y,
-                      b.z * cos.z + a.z * sin.z, b.w * cos.w + a.w * sin.w)};
-}
-
-__device__ void write_four(bf16* to, float4 four) {
-  *reinterpret_cast<uint2*>(to) = make_uint2(to_pair(four.x, four.y), to_pair(four.z, four.w));
-}
-
-// Where head `head` of a row goes: the queries, or the row's place in the memory.
-__device__ bf16* target_of(const TurnJob& job, int64_t row, int head) {
-  if (head < job.heads) return job.q + row * job.q_stride + int64_t{head} * job.head_dim;
-  const RowPlace& place = job.places[row];
-  const bool is_key = head < job.heads + job.kv_heads;
-  const int of = head - job.heads - (is_key ? 0 : job.kv_heads);
-  return (is_key ? place.keys : place.values) +
-         ((int64_t{job.layer} * job.kv_heads + of) * place.capacity + place.position) *
-             job.head_dim;
-}
-
-// `group` lanes own one head of one row, each four pairs of values.
-__global__ void turn_heads(TurnJob job, int group) {
+// `lanes` lanes own one head of one row, each four pairs of values.
+__global__ void turn_heads(TurnJob job, int lanes) {
   let_next_start();
   wait_for_previous();
   const int all_heads = job.heads + 2 * job.kv_heads;
   const int64_t thread = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  const int64_t row = thread / group / all_heads;
-  const auto head = static_cast<int>(thread / group % all_heads);
-  const int i = static_cast<int>(thread % group) * 4;
+  const int64_t row = thread / lanes / all_heads;
+  const auto head = static_cast<int>(thread / lanes % all_heads);
+  const int i = static_cast<int>(thread % lanes) * 4;
   const int half = job.head_dim / 2;
   const bool mine = row < job.rows && i < half;
-  HeadPart part{zero(), zero()};
-  if (mine) {
-    const bf16* from = job.qkv + row * job.stride + int64_t{head} * job.head_dim + i;
-    part = {four_of(from), four_of(from + half)};
-  }
+  const bool is_query = head < job.heads;
   const bool is_value = head >= job.heads + job.kv_heads;
-  const float* weight = head < job.heads ? job.q_norm : is_value ? nullptr : job.k_norm;
-  part = normed(job, weight, part, i, group, mine);  // every lane: they add up together
+  const float* weight = is_query ? job.q_norm : is_value ? nullptr : job.k_norm;
+  const HeadLoads loads = load_head(job, job.qkv + row * job.stride + int64_t{head} * job.head_dim,
+                                    !is_value, row, i, mine);
+  HeadPart weights{};
+  if (mine && weight != nullptr) weights = load_weights(job, weight, i);
+  RowPlace place;
+  if (mine && !is_query) place = read_place(job.places + row);
+  HeadPart part{four_of(loads.first), four_of(loads.second)};
+  const float factor = factor_of(job, part, lanes);
   if (!mine) return;
-  if (!is_value) part = turned(job, part, row, i);
-  bf16* to = target_of(job, row, head) + i;
+  if (weight != nullptr) part = normed(part, factor, weights);
+  if (!is_value) part = turned(part, loads.cos, loads.sin);
+  bf16* to = job.q + row * job.q_stride + int64_t{head} * job.head_dim + i;
+  if (!is_query) {
+    const int of = head - job.heads - (is_value ? job.kv_heads : 0);
+    to =
+        (is_value ? place.values : place.keys) + i +
+        ((int64_t{job.layer} * job.kv_heads + of) * place.capacity + place.position) * job.head_dim;
+  }
   write_four(to, part.first);
   write_four(to + half, part.second);
 }
@@ -228,16 +182,15 @@ void turn_heads_cuda(cudaStream_t stream, const TurnJob& given) {
   FOVEA_CHECK(job.head_dim % 8 == 0 && job.head_dim <= 256);
   FOVEA_CHECK(job.stride % 4 == 0 && job.q_stride % 4 == 0);
   if (job.rows == 0) return;
-  int group = 1;
-  while (group * 8 < job.head_dim) group *= 2;
+  const int lanes = lanes_of_head(job.head_dim);
   constexpr int kThreads = 256;
-  const int64_t threads = int64_t{job.rows} * all_heads * group;
+  const int64_t threads = int64_t{job.rows} * all_heads * lanes;
   launch(turn_heads,
          {.grid = static_cast<unsigned>(ceil_div(threads, int64_t{kThreads})),
           .block = kThreads,
           .stream = stream,
           .overlaps = true},
-         job, group);
+         job, lanes);
 }
 
 }  // namespace fovea

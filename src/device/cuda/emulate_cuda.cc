@@ -290,6 +290,7 @@ void Block::run(dim3 grid, dim3 block, size_t shared_bytes, const std::function<
 }  // namespace
 
 int allocations_left = -1;
+std::function<void(bool has_ended)> previous_kernel;
 
 Place& place() { return here().place; }
 unsigned char* shared_memory() {
@@ -315,6 +316,7 @@ void run(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()>
     for (unsigned y = 0; y < grid.y; ++y)
       for (unsigned x = 0; x < grid.x; ++x) {
         runner.place.block = {x, y, z};
+        if (previous_kernel) previous_kernel(false);
         runner.run(grid, block, shared_bytes, kernel);
       }
   running = nullptr;

@@ -29,7 +29,9 @@ template <class T>
 T* dynamic_shared() {
   return reinterpret_cast<T*>(emulate::shared_memory());
 }
-inline void wait_for_previous() {}
+inline void wait_for_previous() {
+  if (emulate::previous_kernel) emulate::previous_kernel(true);
+}
 inline void let_next_start() {}
 
 #else

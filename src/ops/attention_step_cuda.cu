@@ -1,0 +1,450 @@
+// SPDX-License-Identifier: Apache-2.0
+// A new token's attention: q' = turn(norm(q)), k' = turn(norm(k)), out = softmax(scale q' K^T) V,
+// where K and V are what the sequence has seen, k' and v.
+//
+// A block takes the heads that share a key head, kRows or less, and a part of the keys; a row of
+// kLanes lanes takes a key, 8 values a lane. Its first keys and values are on their way to
+// registers before the kernel before this one has ended; then a warp each turns a head's query, the
+// new key and the new value, rounded to bf16 as in memory. The part that holds the new key writes
+// it there, and all see it in shared memory. The block of a key head that ends last puts the parts
+// together. Sums are f32. Any device; half of the registers of a multiprocessor stay free for the
+// next kernel.
+#include <algorithm>
+
+#include "base/check.h"
+#include "device/cuda/load.h"
+#include "ops/attention_few_cuda.h"
+#include "ops/attention_step_cuda.h"
+#include "ops/turn_parts_cuda.h"
+
+namespace fovea {
+namespace {
+
+constexpr int kMostStepRows = 4;
+constexpr int kStepVec = 8;
+constexpr int kStepsAtOnce = 4;  // keys of a lane, before the kernel before has ended
+constexpr int kStepsLater = 2;   // ... and after, where results take registers too
+
+struct StepCall {
+  TurnJob turn;
+  bf16* out;
+  int64_t out_stride;
+  float scale;  // times log2(e)
+  int group;
+  int part_keys;
+  int splits;
+  float* parts;    // [slots][splits][rows][dims], then [slots][splits][rows][2]
+  unsigned* done;  // [slots]
+};
+
+template <int kWarps, int kRows, int kDims>
+struct StepShared {
+  alignas(16) FewShared<kWarps, kRows, kDims> warps;
+  alignas(16) bf16 heads[kRows + 2][kDims];  // queries, then the new key and the new value
+  alignas(16) float norms[2][kDims];         // of queries and keys
+  float shares[kRows * kMostSplits];
+  RowPlace place;  // as it was early
+};
+
+__device__ int64_t offset_of_keys(const StepCall& call, const RowPlace& place, int kv_head) {
+  return (int64_t{call.turn.layer} * call.turn.kv_heads + kv_head) * place.capacity *
+         call.turn.head_dim;
+}
+
+// Head `head` of the block's row of qkv, by one warp.
+template <int kLanes>
+__device__ void turn_head(const TurnJob& job, int head, bool has_norm, bool turns,
+                          const float* weights, bf16* to) {
+  const int i = static_cast<int>(threadIdx.x) % 32 * 4;
+  const int half = job.head_dim / 2;
+  const int64_t row = blockIdx.z;
+  const HeadLoads loads = load_head(job, job.qkv + row * job.stride + int64_t{head} * job.head_dim,
+                                    turns, row, i, i < half);
+  HeadPart part{four_of(loads.first), four_of(loads.second)};
+  const float factor = factor_of(job, part, kLanes);
+  if (i >= half) return;
+  if (has_norm)
+    part = normed(part, factor,
+                  {*reinterpret_cast<const float4*>(weights + i),
+                   *reinterpret_cast<const float4*>(weights + half + i)});
+  if (turns) part = turned(part, loads.cos, loads.sin);
+  write_four(to + i, part.first);
+  write_four(to + half + i, part.second);
+}
+
+// Weights of the norms are there before the new token is.
+template <class Shared>
+__device__ void load_norms(const TurnJob& job, Shared& shared) {
+  const int i = static_cast<int>(threadIdx.x) * 4;
+  if (i >= job.head_dim) return;
+  const auto copy = [&](const float* from, float* to) {
+    if (from != nullptr)
+      *reinterpret_cast<float4*>(to + i) = __ldg(reinterpret_cast<const float4*>(from + i));
+  };
+  copy(job.q_norm, shared.norms[0]);
+  copy(job.k_norm, shared.norms[1]);
+}
+
+// A warp each: the queries, the key and the value of the new token.
+template <int kLanes, class Shared>
+__device__ void turn_token(const StepCall& call, int kv_head, Shared& shared) {
+  const TurnJob& job = call.turn;
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  if (warp > call.group + 1) return;
+  const bool is_query = warp < call.group;
+  const bool is_value = warp > call.group;
+  const bool has_norm = !is_value && (is_query ? job.q_norm : job.k_norm) != nullptr;
+  const int head =
+      is_query ? kv_head * call.group + warp : job.heads + kv_head + (is_value ? job.kv_heads : 0);
+  turn_head<kLanes>(job, head, has_norm, !is_value, shared.norms[is_query ? 0 : 1],
+                    shared.heads[warp]);
+}
+
+// Some keys and values of a row of lanes, kApart keys between them.
+template <int kSteps, int kApart>
+struct StepKeys {
+  static constexpr int kCount = kSteps * kApart;  // of all rows of lanes
+
+  PackedValues<kStepVec> keys[kSteps];
+  PackedValues<kStepVec> values[kSteps];
+
+  // Asks for `key` and those after it up to `last`.
+  __device__ void load(const bf16* from_keys, const bf16* from_values, int head_dim, int key,
+                       int last) {
+    from_keys += int64_t{key} * head_dim;
+    from_values += int64_t{key} * head_dim;
+#pragma unroll
+    for (int step = 0; step < kSteps; ++step)
+      keys[step] = load_wanted(from_keys + step * kApart * head_dim, key + step * kApart <= last);
+#pragma unroll
+    for (int step = 0; step < kSteps; ++step)
+      values[step] =
+          load_wanted(from_values + step * kApart * head_dim, key + step * kApart <= last);
+  }
+
+  __device__ void put(int step, const PackedValues<kStepVec>& key,
+                      const PackedValues<kStepVec>& value) {
+    keys[step] = key;
+    values[step] = value;
+  }
+};
+
+template <int kWarps, int kRows, int kLanes>
+class StepBlock {
+ public:
+  static constexpr int kDims = kLanes * kStepVec;
+  static constexpr int kKeysOfStep = kWarps * 32 / kLanes;
+  using Shared = StepShared<kWarps, kRows, kDims>;
+  template <int kSteps>
+  using Keys = StepKeys<kSteps, kKeysOfStep>;
+
+  // `offset`: where the keys of the head begin.
+  __device__ StepBlock(int head_dim, int64_t offset)
+      : dim_(static_cast<int>(threadIdx.x) % kLanes * kStepVec),
+        head_dim_(head_dim),
+        offset_(offset + dim_) {
+    state.clear();
+  }
+
+  // Asks for the keys from `begin` on, up to `last`, which others may still write.
+  template <int kSteps>
+  __device__ void load(const RowPlace& place, int begin, int last, Keys<kSteps>& keys) const {
+    keys.load(place.keys + offset_, place.values + offset_, head_dim_, begin + first(),
+              dim_ < head_dim_ ? last : -1);
+  }
+
+  // Sees what was loaded from `begin` on, up to the newest.
+  template <int kSteps>
+  __device__ void see(const Shared& shared, const StepCall& call, int begin, int newest,
+                      Keys<kSteps>& keys) {
+    const int group = call.group;
+    const bool mine = dim_ < head_dim_;
+    const int left = newest - begin - first();  // keys before the newest
+#pragma unroll
+    for (int step = 0; step < kSteps; ++step)
+      if (mine && step * kKeysOfStep == left)
+        keys.put(step, packed(shared.heads[group]), packed(shared.heads[group + 1]));
+    PackedValues<kStepVec> q[kRows];
+#pragma unroll
+    for (int row = 0; row < kRows; ++row)
+      q[row] = mine ? packed(shared.heads[row]) : PackedValues<kStepVec>{};
+    float scores[kRows][kSteps];
+#pragma unroll
+    for (int step = 0; step < kSteps; ++step) {
+#pragma unroll
+      for (int row = 0; row < kRows; ++row) {
+        const float dot = dot_of_row<kLanes>(q[row], keys.keys[step]);
+        scores[row][step] = step * kKeysOfStep <= left ? dot * call.scale : minus_infinity();
+      }
+    }
+#pragma unroll
+    for (int row = 0; row < kRows; ++row) state.add(row, scores[row], keys.values);
+  }
+
+  RowSums<kRows, kStepVec> state;
+
+ private:
+  // Of the keys at once, the first of this row of lanes.
+  __device__ static int first() { return static_cast<int>(threadIdx.x) / kLanes; }
+  __device__ PackedValues<kStepVec> packed(const bf16* head) const {
+    return *reinterpret_cast<const PackedValues<kStepVec>*>(head + dim_);
+  }
+
+  int dim_;
+  int head_dim_;
+  int64_t offset_;
+};
+
+// The keys and values [begin, end) of a head will be read soon.
+__device__ void prefetch_keys(const StepCall& call, const RowPlace& place, int kv_head, int begin,
+                              int end) {
+  const int64_t first = offset_of_keys(call, place, kv_head) + int64_t{begin} * call.turn.head_dim;
+  const int values = (end - begin) * call.turn.head_dim;
+  constexpr int kLineValues = kLineBytes / static_cast<int>(sizeof(bf16));
+  for (int at = static_cast<int>(threadIdx.x) * kLineValues; at < values;
+       at += static_cast<int>(blockDim.x) * kLineValues) {
+    prefetch_line(place.keys + first + at);
+    prefetch_line(place.values + first + at);
+  }
+}
+
+// Puts the new key and value to their place, 16 bytes a thread.
+template <class Shared>
+__device__ void write_token(const StepCall& call, int position, int kv_head, const Shared& shared) {
+  const RowPlace& place = shared.place;
+  const int chunks = call.turn.head_dim / 8;
+  const int thread = static_cast<int>(threadIdx.x);
+  if (thread >= 2 * chunks) return;
+  const bool is_key = thread < chunks;
+  const int at = (is_key ? thread : thread - chunks) * 8;
+  bf16* to = (is_key ? place.keys : place.values) + at + offset_of_keys(call, place, kv_head) +
+             int64_t{position} * call.turn.head_dim;
+  *reinterpret_cast<uint4*>(to) =
+      *reinterpret_cast<const uint4*>(shared.heads[call.group + (is_key ? 0 : 1)] + at);
+}
+
+// Where the parts of a row of qkv and a key head lie.
+struct StepParts {
+  float* sums;     // [splits][rows][dims]
+  float* weights;  // [splits][rows][2]: the largest score, the sum of weights
+};
+__device__ StepParts parts_of(const StepCall& call, int rows, int dims) {
+  const auto slots = static_cast<int64_t>(gridDim.z * gridDim.y);
+  const auto slot = static_cast<int64_t>(blockIdx.z * gridDim.y + blockIdx.y);
+  return {call.parts + slot * call.splits * rows * dims,
+          call.parts + (slots * rows * dims + slot * rows * 2) * call.splits};
+}
+
+__device__ bf16* out_of(const StepCall& call, int row) {
+  return call.out + blockIdx.z * call.out_stride +
+         static_cast<int64_t>(blockIdx.y * call.group + row) * call.turn.head_dim;
+}
+
+// out = all parts together. Sums do not wait for their weights; threads that have the same four
+// values of a row share its parts.
+template <int kWarps, int kRows, int kDims>
+__device__ void combine_step(const StepCall& call, int active,
+                             StepShared<kWarps, kRows, kDims>& shared) {
+  constexpr int kQuads = kDims / 4;
+  constexpr int kItems = kRows * kQuads;
+  constexpr int kSharers = std::min(kWarps, kWarps * 32 / kItems);
+  constexpr int kPartsOfThread = ceil_div(kMostSplits, kSharers);
+  static_assert(kSharers >= 1 && sizeof(float4) * kSharers * kItems <= sizeof(shared.warps.sums));
+  const StepParts parts = parts_of(call, kRows, kDims);
+  const int thread = static_cast<int>(threadIdx.x);
+  const int item = thread % kItems;
+  const int row = item / kQuads;
+  const int dim = item % kQuads * 4;
+  const int sharer = thread / kItems;
+  float4 sums[kPartsOfThread];
+#pragma unroll
+  for (int i = 0; i < kPartsOfThread; ++i) {
+    const int part = i * kSharers + sharer;
+    sums[i] = zero_four();
+    if (part < active && sharer < kSharers)
+      sums[i] =
+          __ldcg(reinterpret_cast<const float4*>(parts.sums + (part * kRows + row) * kDims + dim));
+  }
+  const int lane = thread % 32;
+  if (const int its_row = thread / 32; its_row < call.group) {
+    float2 weight = make_float2(minus_infinity(), 0);
+    if (lane < active)
+      weight =
+          __ldcg(reinterpret_cast<const float2*>(parts.weights + (lane * kRows + its_row) * 2));
+    const float share = fast_exp2(weight.x - warp_max(weight.x));
+    shared.shares[its_row * kMostSplits + lane] = share / warp_sum(weight.y * share);
+  }
+  __syncthreads();
+  float4 sum = zero_four();
+#pragma unroll
+  for (int i = 0; i < kPartsOfThread; ++i) {
+    const int part = i * kSharers + sharer;
+    const float share = part < active ? shared.shares[row * kMostSplits + part] : 0.0f;
+    sum.x += share * sums[i].x;
+    sum.y += share * sums[i].y;
+    sum.z += share * sums[i].z;
+    sum.w += share * sums[i].w;
+  }
+  auto* together = reinterpret_cast<float4*>(shared.warps.sums);
+  if (sharer < kSharers) together[thread] = sum;
+  __syncthreads();
+  if (thread >= kItems || row >= call.group || dim >= call.turn.head_dim) return;
+#pragma unroll
+  for (int other = 1; other < kSharers; ++other) {
+    const float4 more = together[other * kItems + thread];
+    sum = make_float4(sum.x + more.x, sum.y + more.y, sum.z + more.z, sum.w + more.w);
+  }
+  write_four(out_of(call, row) + dim, sum);
+}
+
+// What the block has seen: the result where it is the only one, a part otherwise.
+template <int kWarps, int kRows, int kDims>
+__device__ void write_seen(const StepCall& call, int active,
+                           const StepShared<kWarps, kRows, kDims>& shared) {
+  constexpr int kPairs = kDims / 2;
+  const StepParts parts = parts_of(call, kRows, kDims);
+  const auto split = static_cast<int>(blockIdx.x);
+  for (int item = static_cast<int>(threadIdx.x); item < call.group * kPairs; item += kWarps * 32) {
+    const int row = item / kPairs;
+    const int dim = item % kPairs * 2;
+    const JoinedPair joined = join_warps(shared.warps, row, dim);
+    const int at = split * kRows + row;
+    if (active > 1) {
+      *reinterpret_cast<float2*>(parts.sums + at * kDims + dim) =
+          make_float2(joined.sum.x, joined.sum.y);
+      if (dim == 0)
+        *reinterpret_cast<float2*>(parts.weights + at * 2) =
+            make_float2(joined.largest, joined.total);
+    } else if (dim < call.turn.head_dim) {
+      *reinterpret_cast<uint32_t*>(out_of(call, row) + dim) =
+          to_pair(joined.sum.x / joined.total, joined.sum.y / joined.total);
+    }
+  }
+}
+
+template <int kWarps, int kRows, int kLanes>
+__global__ void __launch_bounds__(kWarps * 32, (kRows <= 2 ? 32 : 16) / kWarps)
+    attend_step(const __grid_constant__ StepCall call) {
+  using Block = StepBlock<kWarps, kRows, kLanes>;
+  using Keys = typename Block::template Keys<kStepsAtOnce>;
+  using LaterKeys = typename Block::template Keys<kStepsLater>;
+  __shared__ typename Block::Shared shared;
+  let_next_start();
+  const auto kv_head = static_cast<int>(blockIdx.y);
+  const int begin = static_cast<int>(blockIdx.x) * call.part_keys;
+  const RowPlace* at = call.turn.places + blockIdx.z;
+  // All threads go by what one of them read: the position may change meanwhile.
+  if (threadIdx.x == 0) shared.place = read_place(at);
+  load_norms(call.turn, shared);
+  __syncthreads();
+  const int early = shared.place.position;
+  if (begin > early + 1) return;  // beyond the newest key, which is at most one on
+  Block block(call.turn.head_dim, offset_of_keys(call, shared.place, kv_head));
+  Keys keys;
+  block.load(shared.place, begin, early, keys);
+  const bool is_last = blockIdx.x + 1 == gridDim.x;
+  const int end_of_part = is_last ? early + 1 : min(early + 1, begin + call.part_keys);
+  prefetch_keys(call, shared.place, kv_head, begin + Keys::kCount, end_of_part);
+
+  wait_for_previous();
+  const int newest = __ldcg(&at->position);
+  turn_token<kLanes>(call, kv_head, shared);
+  __syncthreads();
+  if (begin > newest) return;
+  const int end = is_last ? newest + 1 : min(newest + 1, begin + call.part_keys);
+  if (newest < end) write_token(call, newest, kv_head, shared);
+  block.see(shared, call, begin, newest, keys);
+  for (int next = begin + Keys::kCount; next < end; next += LaterKeys::kCount) {
+    LaterKeys later;
+    block.load(shared.place, next, newest - 1, later);
+    block.see(shared, call, next, newest, later);
+  }
+  block.state.template join<kLanes>(shared.warps);
+  const int active = min(call.splits, ceil_div(newest + 1, call.part_keys));
+  write_seen(call, active, shared);
+  if (active > 1 && ends_last(call.done + blockIdx.z * gridDim.y + blockIdx.y, active))
+    combine_step(call, active, shared);
+}
+
+// Parts of so many keys that the device has room for all blocks at once.
+template <int kKeysAtOnce>
+void share_keys(const StepShape& shape, const AttentionWorkspace& workspace, StepCall& call) {
+  const int slots = call.turn.rows * call.turn.kv_heads;
+  const int keys = std::max(shape.max_keys, 1);
+  const int most = std::clamp(2 * workspace.multiprocessors() / slots, 1, kMostSplits);
+  const bool whole = keys <= shape.split.whole_keys;
+  const int wanted = std::max(whole ? keys : shape.split.part_keys, ceil_div(keys, most));
+  call.part_keys = ceil_div(wanted, kKeysAtOnce) * kKeysAtOnce;
+  call.splits = ceil_div(keys, call.part_keys);
+}
+
+template <int kWarps, int kRows, int kLanes>
+void launch_step(cudaStream_t stream, const StepShape& shape, StepCall call,
+                 const AttentionWorkspace& workspace) {
+  share_keys<kStepsAtOnce * StepBlock<kWarps, kRows, kLanes>::kKeysOfStep>(shape, workspace, call);
+  launch(
+      attend_step<kWarps, kRows, kLanes>,
+      {.grid = dim3(static_cast<unsigned>(call.splits), static_cast<unsigned>(call.turn.kv_heads),
+                    static_cast<unsigned>(call.turn.rows)),
+       .block = kWarps * 32,
+       .stream = stream,
+       .overlaps = true},
+      call);
+}
+
+template <int kWarps, int kRows>
+void choose_lanes(cudaStream_t stream, const StepShape& shape, const StepCall& call,
+                  const AttentionWorkspace& workspace) {
+  if (call.turn.head_dim <= 64)
+    launch_step<kWarps, kRows, 8>(stream, shape, call, workspace);
+  else
+    launch_step<kWarps, kRows, 16>(stream, shape, call, workspace);
+}
+
+template <int kWarps>
+void choose_rows(cudaStream_t stream, const StepShape& shape, const StepCall& call,
+                 const AttentionWorkspace& workspace) {
+  if (call.group == 1)
+    choose_lanes<kWarps, 1>(stream, shape, call, workspace);
+  else if (call.group == 2)
+    choose_lanes<kWarps, 2>(stream, shape, call, workspace);
+  else
+    choose_lanes<kWarps, kMostStepRows>(stream, shape, call, workspace);
+}
+
+TurnJob with_strides(TurnJob turn) {
+  if (turn.stride == 0) turn.stride = int64_t{turn.heads + 2 * turn.kv_heads} * turn.head_dim;
+  return turn;
+}
+
+}  // namespace
+
+bool attention_step_takes(const TurnJob& turn) {
+  return turn.kv_heads > 0 && turn.heads % turn.kv_heads == 0 &&
+         turn.heads / turn.kv_heads <= kMostStepRows && turn.head_dim % 8 == 0 &&
+         turn.head_dim <= 128 && with_strides(turn).stride % 8 == 0;
+}
+
+void attention_step_cuda(cudaStream_t stream, const StepShape& shape,
+                         AttentionWorkspace& workspace) {
+  FOVEA_CHECK(attention_step_takes(shape.turn) && shape.scale > 0);
+  FOVEA_CHECK(shape.split.warps == 8 || shape.split.warps == 16);
+  const TurnJob turn = with_strides(shape.turn);
+  if (turn.rows == 0) return;
+  const StepCall call{
+      .turn = turn,
+      .out = shape.out,
+      .out_stride = shape.out_stride != 0 ? shape.out_stride : int64_t{turn.heads} * turn.head_dim,
+      .scale = shape.scale * kLog2E,
+      .group = turn.heads / turn.kv_heads,
+      .part_keys = 0,
+      .splits = 1,
+      .parts = workspace.parts(),
+      .done = workspace.done()};
+  if (shape.split.warps == 8)
+    choose_rows<8>(stream, shape, call, workspace);
+  else
+    choose_rows<16>(stream, shape, call, workspace);
+}
+
+}  // namespace fovea
