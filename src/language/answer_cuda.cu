@@ -6,21 +6,39 @@
 #include <cmath>
 
 #include "device/cuda/kernel.h"
+#include "language/angle_parts_cuda.h"
 
 namespace fovea {
 namespace {
 
-__global__ void advance(const ChosenToken* chosen, int sequences, int* ids,
-                        TokenPosition* positions, RowPlace* places, AttentionSequence* keys) {
-  const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
-  if (i >= sequences) return;
-  ids[i] = chosen[i].id;
-  positions[i].time += 1;
-  positions[i].row += 1;
-  positions[i].col += 1;
-  places[i].position += 1;
-  keys[i].key_count += 1;
-  keys[i].first_query += 1;
+constexpr int kStartThreads = 256;
+
+// A block moves one sequence on.
+__global__ void __launch_bounds__(kStartThreads) begin_step(StepStart start) {
+  let_next_start();
+  const auto s = static_cast<int>(blockIdx.x);
+  const auto thread = static_cast<int>(threadIdx.x);
+  const int id = __ldcg(&start.chosen[s].id);
+  TokenPosition position = start.positions[s];
+  position = {position.time + 1, position.row + 1, position.col + 1};
+  const bf16* from = start.table + int64_t{id} * start.cols;
+  float* to = start.hidden + int64_t{s} * start.cols;
+  for (int c = thread * 8; c < start.cols; c += 8 * kStartThreads) {
+    const uint4 eight = __ldg(reinterpret_cast<const uint4*>(from + c));
+    auto* four = reinterpret_cast<float4*>(to + c);
+    four[0] =
+        make_float4(first_of(eight.x), second_of(eight.x), first_of(eight.y), second_of(eight.y));
+    four[1] =
+        make_float4(first_of(eight.z), second_of(eight.z), first_of(eight.w), second_of(eight.w));
+  }
+  for (int i = thread; i < start.angles.half; i += kStartThreads)
+    turn_angle(start.angles, s, i, position);
+  __syncthreads();  // all have read the position
+  if (thread != 0) return;
+  start.positions[s] = position;
+  start.places[s].position += 1;
+  start.sequences_at[s].key_count += 1;
+  start.sequences_at[s].first_query += 1;
 }
 
 Error fault_of(ChoiceFault fault) {
@@ -33,14 +51,10 @@ Error fault_of(ChoiceFault fault) {
 
 }  // namespace
 
-void advance_cuda(cudaStream_t stream, AnswerSteps& steps, int sequences) {
-  constexpr int kBlock = 32;
-  launch(advance,
-         {.grid = static_cast<unsigned>(ceil_div(sequences, kBlock)),
-          .block = kBlock,
-          .stream = stream},
-         steps.chosen.data(), sequences, steps.ids.data(), steps.positions.data(),
-         steps.places.data(), steps.sequences.data());
+void begin_step_cuda(cudaStream_t stream, const StepStart& start) {
+  launch(begin_step,
+         {.grid = static_cast<unsigned>(start.sequences), .block = kStartThreads, .stream = stream},
+         start);
 }
 
 Status AnswerSteps::make(Stream& stream, int count, int vocab_size) {
@@ -48,8 +62,7 @@ Status AnswerSteps::make(Stream& stream, int count, int vocab_size) {
   owner = nullptr;
   room = 0;
   const auto size = static_cast<size_t>(count);
-  Status made = ids.at_least(size);
-  if (made) made = positions.at_least(size);
+  Status made = positions.at_least(size);
   if (made) made = places.at_least(size);
   if (made) made = sequences.at_least(size);
   if (made) made = logits.at_least(size * static_cast<size_t>(vocab_size));
@@ -152,7 +165,6 @@ void CudaAnswer::step() {
   AnswerSteps& steps = *decoder.steps_;
   Stream& stream = decoder.device_->stream();
   CudaDecoder::Pass pass;
-  pass.ids = steps.ids.data();
   pass.positions = steps.positions.data();
   pass.places = steps.places.data();
   pass.sequences_at = steps.sequences.data();
@@ -163,8 +175,18 @@ void CudaAnswer::step() {
       static_cast<int>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(keys, 256))));
   const bool greedy = sampling_.temperature == 0;
   const GraphKey key{-1, pass.max_keys, greedy ? 1 : 0};
+  StepStart start;
+  start.chosen = steps.chosen.data();
+  start.positions = steps.positions.data();
+  start.places = steps.places.data();
+  start.sequences_at = steps.sequences.data();
+  start.sequences = 1;
+  start.table = decoder.weights_.embedding.weight.data();
+  start.cols = decoder.config_.hidden_size;
+  start.hidden = decoder.work_.hidden.data();
+  start.angles = decoder.angles_of(pass);
   decoder.graphs_.run(stream, key, [&] {
-    advance_cuda(stream.get(), steps, 1);
+    begin_step_cuda(stream.get(), start);
     decoder.run_layers(pass, {});
     decoder.project(decoder.weights_.norm, decoder.weights_.head(), 1, MatmulFinish::kStoreFloat,
                     steps.logits.data());

@@ -17,7 +17,6 @@ namespace fovea {
 // again when its turn comes.
 struct AnswerSteps {
   const void* owner = nullptr;
-  DeviceMemory<int> ids;
   DeviceMemory<TokenPosition> positions;
   DeviceMemory<RowPlace> places;
   DeviceMemory<AttentionSequence> sequences;
@@ -34,8 +33,21 @@ struct AnswerSteps {
   TokenChoiceJob choice(const float* from, bool greedy);
 };
 
-// Moves every sequence on by the token that was chosen for it: ids, positions, places.
-void advance_cuda(cudaStream_t stream, AnswerSteps& steps, int sequences);
+// Moves every sequence on by the token that was chosen for it, positions and places, and embeds it:
+// hidden[s] = its row of the table, and the angles of its position. It does not begin before all
+// that was enqueued before it has ended, which attention_step_cuda relies on.
+struct StepStart {
+  const ChosenToken* chosen = nullptr;  // [sequences] each
+  TokenPosition* positions = nullptr;
+  RowPlace* places = nullptr;
+  AttentionSequence* sequences_at = nullptr;
+  int sequences = 0;
+  const bf16* table = nullptr;  // [.][cols]
+  int cols = 0;                 // a multiple of 8
+  float* hidden = nullptr;      // [sequences][cols]
+  AngleJob angles;
+};
+void begin_step_cuda(cudaStream_t stream, const StepStart& start);
 
 class CudaAnswer : public DeviceAnswer {
  public:

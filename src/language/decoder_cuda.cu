@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "base/check.h"
-#include "language/angles_cuda.h"
+#include "ops/attention_step_cuda.h"
 #include "vision/tower_cuda.h"
 
 namespace fovea {
@@ -187,11 +187,7 @@ Status CudaDecoder::place_rows(std::span<const DecoderRequest> requests, Pass& p
   return done;
 }
 
-void CudaDecoder::embed(const Pass& pass) {
-  cudaStream_t stream = device_->stream().get();
-  const RunRows rows{pass.ids, pass.rows, config_.hidden_size, work_.hidden.data()};
-  embed_rows_cuda(stream, rows, weights_.embedding.weight.data(),
-                  {.shorts = work_.features.data()});
+AngleJob CudaDecoder::angles_of(const Pass& pass) {
   AngleJob angles;
   angles.positions = pass.positions;
   angles.count = pass.rows;
@@ -201,7 +197,15 @@ void CudaDecoder::embed(const Pass& pass) {
   angles.col_end = 3 * config_.mrope_section[2];
   angles.cos = work_.cos.data();
   angles.sin = work_.sin.data();
-  turn_angles_cuda(stream, angles);
+  return angles;
+}
+
+void CudaDecoder::embed(const Pass& pass) {
+  cudaStream_t stream = device_->stream().get();
+  const RunRows rows{pass.ids, pass.rows, config_.hidden_size, work_.hidden.data()};
+  embed_rows_cuda(stream, rows, weights_.embedding.weight.data(),
+                  {.shorts = work_.features.data()});
+  turn_angles_cuda(stream, angles_of(pass));
 }
 
 // y = finish(W norm(hidden)), the norm within the product where rows are few.
@@ -261,10 +265,17 @@ void CudaDecoder::attend(const Pass& pass, int index, const PassOptions& options
   turn.q_stride = q_size(config_) + 2 * kv_size(config_);
   turn.places = pass.places;
   turn.layer = index;
-  turn_heads_cuda(stream, turn);
-
   const AttentionShape shape = shape_of(pass, index);
   const AttentionReadout* readout = options.readout;
+  if (pass.max_count == 1 && pass.rows == pass.sequences && readout == nullptr &&
+      attention_step_takes(turn)) {
+    attention_step_cuda(
+        stream,
+        {.turn = turn, .scale = shape.scale, .max_keys = pass.max_keys, .out = work_.narrow.data()},
+        attention_);
+    return;
+  }
+  turn_heads_cuda(stream, turn);
   if (readout != nullptr &&
       std::find(readout->layers.begin(), readout->layers.end(), index) != readout->layers.end())
     attention_mass_cuda(stream, asking_shape(pass, *readout, index), work_.asking.data(),
@@ -292,7 +303,6 @@ void CudaDecoder::run_layer(const Pass& pass, int index, const PassOptions& opti
 }
 
 void CudaDecoder::run_layers(const Pass& pass, const PassOptions& options) {
-  embed(pass);
   for (int i = 0; i < pass.layers; ++i) {
     run_layer(pass, i, options);
     if (options.on_layer) options.on_layer(i, work_.hidden.data());
@@ -328,11 +338,15 @@ Status CudaDecoder::run(std::span<const DecoderRequest> requests, const PassOpti
   const GraphKey key{pass.rows,   pass.sequences, pass.max_count, pass.max_keys,
                      pass.visual, pass.taps,      pass.layers};
   if (options.on_layer || options.readout != nullptr) {
+    embed(pass);
     run_layers(pass, options);
   } else {
     if (graphs_.will_record(key))
       if (auto tuned = tune(pass); !tuned) return tuned;
-    graphs_.run(device_->stream(), key, [&] { run_layers(pass, options); });
+    graphs_.run(device_->stream(), key, [&] {
+      embed(pass);
+      run_layers(pass, options);
+    });
   }
   const bool wanted = options.logits || options.all_logits || options.leave != nullptr;
   return wanted ? write_logits(pass, options) : Status(Done{});

@@ -10,6 +10,7 @@
 #include "device/cuda/cuda_accelerator.h"
 #include "device/cuda/graphs.h"
 #include "device/cuda/staging.h"
+#include "language/angles_cuda.h"
 #include "language/device_decoder.h"
 #include "ops/attention_cuda.h"
 #include "ops/linear_cuda.h"
@@ -133,7 +134,9 @@ class CudaDecoder : public DeviceDecoder, public std::enable_shared_from_this<Cu
   Status gather_features(std::span<const DecoderRequest> requests, std::vector<int>& ids,
                          Pass& pass);
   Status tune(const Pass& pass);
+  AngleJob angles_of(const Pass& pass);
   void embed(const Pass& pass);
+  // Of what is embedded.
   void run_layers(const Pass& pass, const PassOptions& options);
   void run_layer(const Pass& pass, int index, const PassOptions& options);
   void attend(const Pass& pass, int index, const PassOptions& options);
