@@ -63,6 +63,8 @@ const std::set<std::string> kKernelRows = {
     "attention/tower272",
     "attention/prefill1056",
     "attention/decode1100",
+    "attention/step1100/two-kernels",
+    "attention/step1100/8x64",
     "gemm-steps/plain",
     "gemm-steps/registers",
     "gemm-steps/padded",
