@@ -23,6 +23,9 @@ namespace {
 constexpr int kMostStepRows = 4;
 constexpr int kStepsAtOnce = 4;  // keys of a lane, before the kernel before has ended
 constexpr int kStepsLater = 2;   // ... and after, where results take registers too
+// Keys of a part that are on their way to L2 ahead of those to registers: enough to hide the
+// memory's latency behind few loads, and little enough that blocks do not push each other's out.
+constexpr int kKeysAhead = 192;
 
 // The keys and values [begin, end) of a head will be read soon.
 __device__ void prefetch_keys(const StepCall& call, const RowPlace& place, int kv_head, int begin,
@@ -172,8 +175,9 @@ __global__ void __launch_bounds__(kWarps * 32, (kRows <= 2 ? 32 : 16) / kWarps)
   Keys keys;
   block.load(shared.place, begin, early, keys);
   const bool is_last = blockIdx.x + 1 == gridDim.x;
-  const int end_of_part = is_last ? early + 1 : min(early + 1, begin + call.part_keys);
-  prefetch_keys(call, shared.place, kv_head, begin + Keys::kCount, end_of_part);
+  const int early_end = is_last ? early + 1 : min(early + 1, begin + call.part_keys);
+  const int later = begin + Keys::kCount;
+  prefetch_keys(call, shared.place, kv_head, later, min(early_end, later + kKeysAhead));
 
   wait_for_previous();
   const int newest = __ldcg(&at->position);
@@ -183,10 +187,12 @@ __global__ void __launch_bounds__(kWarps * 32, (kRows <= 2 ? 32 : 16) / kWarps)
   const int end = is_last ? newest + 1 : min(newest + 1, begin + call.part_keys);
   if (newest < end) write_token(call, newest, kv_head, shared);
   block.see(shared, call, begin, newest, keys);
-  for (int next = begin + Keys::kCount; next < end; next += LaterKeys::kCount) {
-    LaterKeys later;
-    block.load(shared.place, next, newest - 1, later);
-    block.see(shared, call, next, newest, later);
+  for (int next = later; next < end; next += LaterKeys::kCount) {
+    LaterKeys those;
+    block.load(shared.place, next, newest - 1, those);
+    const int ahead = next + kKeysAhead;
+    prefetch_keys(call, shared.place, kv_head, ahead, min(end, ahead + LaterKeys::kCount));
+    block.see(shared, call, next, newest, those);
   }
   block.state.template join<kLanes>(shared.warps);
   const int active = min(call.splits, ceil_div(newest + 1, call.part_keys));
