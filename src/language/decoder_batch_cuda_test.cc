@@ -12,20 +12,22 @@ namespace {
 
 using test::RandomPrompt;
 
-// Other numbers of rows may take other kernels, which sum in another order: now and then that turns
-// a rounding to bf16, of up to 2^-9.
+// Other numbers of rows may take other kernels. Portable ones sum in another order: now and then
+// that turns a rounding to bf16, of up to 2^-9. The best also round elsewhere, as the GPU does
+// against the CPU (decoder_cuda_test.cc).
 constexpr double kOtherOrder = 1e-2;
+constexpr double kOtherRounding = 2e-2;
 
 class DecoderBatchCuda : public AcceleratorTest {
  protected:
   void SetUp() override {
     AcceleratorTest::SetUp();
     if (IsSkipped() || HasFatalFailure()) return;
-    config_ = test::config_of(test::DecoderSize{.hidden = 16,
+    config_ = test::config_of(test::DecoderSize{.hidden = 64,
                                                 .heads = 6,
                                                 .kv_heads = 2,
-                                                .head_dim = 8,
-                                                .intermediate = 24,
+                                                .head_dim = 16,
+                                                .intermediate = 88,
                                                 .vocab = 60,
                                                 .bias = true});
     const test::StoredTensors tensors = test::random_tensors(config_, 4);
@@ -108,11 +110,13 @@ class DecoderBatchCuda : public AcceleratorTest {
     return logits;
   }
   void expect_alone(std::vector<std::unique_ptr<Sequence>>& sequences) {
+    const double allowed =
+        device_->kernels() == KernelChoice::kPortable ? kOtherOrder : kOtherRounding;
     std::vector<std::vector<float>> first;
     for (int time = 0; time < 3; ++time) {
       const auto logits = together(sequences);
       for (size_t i = 0; i < logits.size(); ++i) {
-        EXPECT_LE(relative_error(sequences[i]->alone, logits[i]), kOtherOrder) << "sequence " << i;
+        EXPECT_LE(relative_error(sequences[i]->alone, logits[i]), allowed) << "sequence " << i;
         EXPECT_GE(cosine_of(sequences[i]->alone, logits[i]), 0.9995) << "sequence " << i;
       }
       if (time == 0) first = logits;

@@ -214,7 +214,7 @@ void CudaDecoder::project(const DeviceMemory<float>& norm, const DeviceLinear& l
   cudaStream_t stream = device_->stream().get();
   const auto eps = static_cast<float>(config_.rms_norm_eps);
   MatmulJob job = linear.times(work_.narrow.data(), rows, finish, y);
-  if (can_fuse_norm(rows, linear.k) && is_few(job, matmuls_.choice())) {
+  if (can_fuse_norm(rows, linear.k, matmuls_.choice()) && is_few(job, matmuls_.choice())) {
     job.x = nullptr;
     job.norm_x = work_.hidden.data();
     job.norm_weight = norm.data();

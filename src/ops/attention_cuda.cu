@@ -18,6 +18,8 @@ constexpr size_t kPartFloats = size_t{64} * (128 + 2);
 constexpr int kPartsOfMultiprocessor = 2;
 // From here on rows are enough for a tensor core's 16.
 constexpr int kFewRows = 4;
+// From here on cuDNN's kernel, whose blocks are large, wins over ours.
+constexpr int kCudnnQueries = 1024;
 
 }  // namespace
 
@@ -84,7 +86,8 @@ void attention_dense_cuda(cudaStream_t stream, const AttentionShape& shape,
                           const AttentionSequence* sequence_on_device, const bf16* q,
                           int64_t q_stride, bf16* out, int64_t out_stride,
                           AttentionWorkspace& workspace, KernelChoice choice) {
-  const bool dense = shape.sequences == 1 && !shape.causal && sequence.key_bias == nullptr;
+  const bool dense = shape.sequences == 1 && !shape.causal && sequence.key_bias == nullptr &&
+                     shape.max_q_count >= kCudnnQueries;
   if (choice == KernelChoice::kBest && dense && workspace.tensor_cores() &&
       attention_cudnn(stream, shape, sequence, q, q_stride, out, out_stride, workspace))
     return;

@@ -115,8 +115,8 @@ __global__ void __launch_bounds__(kDecodeThreads)
     attend_few(const __grid_constant__ AttentionCall call, int row_groups) {
   using Decoder = DecodeBlock<kRows, kLanes, kVec>;
   __shared__ DecodeShared<kRows, Decoder::kDims> shared;
-  wait_for_previous();
   let_next_start();
+  wait_for_previous();
   const AttentionSequence sequence = read_sequence(call);
   const int kv_head = static_cast<int>(blockIdx.y);
   const int row_group = static_cast<int>(blockIdx.x) % row_groups;

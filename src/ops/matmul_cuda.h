@@ -41,11 +41,6 @@ struct MatmulJob {
   const float* norm_x = nullptr;       // [rows][k], x_stride values apart, aligned to 16 bytes
   const float* norm_weight = nullptr;  // [k]
   float norm_eps = 0;
-
-  // What a later kernel reads: brought into L2 at the end by the kernel for few rows, ignored by
-  // others. A multiple of 16 bytes.
-  const void* next = nullptr;
-  int64_t next_bytes = 0;
 };
 
 // Rows up to which weights are streamed past the inputs (matmul_few_cuda).
@@ -53,7 +48,7 @@ inline constexpr int kMaxFewRows = 16;
 // Whether the kernel for few rows can take the job, with its norm where it has one.
 bool is_few(const MatmulJob& job, KernelChoice choice);
 // Whether it could take x as the norm of norm_x: four rows or less of a hidden state.
-bool can_fuse_norm(int rows, int k);
+bool can_fuse_norm(int rows, int k, KernelChoice choice);
 
 class LtMatmuls;
 

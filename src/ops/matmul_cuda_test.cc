@@ -51,7 +51,7 @@ class CudaMatmul : public CudaTest {
   using Run = std::function<void(const MatmulJob&)>;
 
   // Runs the job into y that is NaN (or has values to add to) and compares with sums in f64.
-  // `between`: what is rounded to bf16 before the activation, as a part of the sums.
+  // `between`: whether sums are rounded to bf16 before a bias or the activation.
   void check(const Shape& shape, MatmulFinish finish, const Option& option, const Run& run,
              double between = 0) {
     SCOPED_TRACE(testing::Message() << shape << " finish " << static_cast<int>(finish));
@@ -95,8 +95,6 @@ class CudaMatmul : public CudaTest {
       job.norm_x = raw_there.data();
       job.norm_weight = weight_there.data();
       job.norm_eps = 1e-6f;
-      job.next = w_there.data();
-      job.next_bytes = static_cast<int64_t>(w_there.bytes() / 16 * 16);
     }
     run(job);
 
@@ -142,7 +140,11 @@ class CudaMatmul : public CudaTest {
           const double slope = 1.2 * std::abs(next);
           double allowed = (sizes[at] * slope + (pairs ? sizes[at + 1] * std::abs(sums[at]) : 0)) *
                            (option.norm ? 1.0 / 256 : 2e-6);
-          allowed += between / 256 * (std::abs(sums[at]) * slope * 2);
+          const auto rounded = [&](size_t i) {
+            return std::abs(sums[i]) + (option.bias ? std::abs(bias[i]) : 0.0f);
+          };
+          allowed += between / 256 *
+                     (rounded(at) * slope + (pairs ? rounded(at + 1) * std::abs(sums[at]) : 0));
           allowed += std::abs(expected) * (floats ? 1e-6 : 1.0 / 256) + 1e-6;
           wrong += std::abs(got - expected) <= allowed ? 0 : 1;
           EXPECT_NEAR(got, expected, allowed) << "row " << m << ", column " << j;
@@ -194,12 +196,13 @@ TEST_F(CudaMatmul, FewRowsMeetEachWeightOnce) {
 TEST_F(CudaMatmul, FewRowsNormTheirInput) {
   const Run run = [&](const MatmulJob& job) { matmul_few_cuda(stream(), job, kProcessors); };
   for (const int rows : {1, 2, 3, 4}) {
-    ASSERT_TRUE(can_fuse_norm(rows, 2048));
+    ASSERT_TRUE(can_fuse_norm(rows, 2048, KernelChoice::kBest));
+    EXPECT_EQ(can_fuse_norm(rows, 2048, KernelChoice::kPortable), rows <= 2);
     check({rows, 34, 2048}, MatmulFinish::kSiluMultiply, {.norm = true}, run);
     check({rows, 61, 136}, MatmulFinish::kStore, {.norm = true, .x_gap = 8}, run);
   }
-  EXPECT_FALSE(can_fuse_norm(5, 2048));
-  EXPECT_FALSE(can_fuse_norm(4, 6144));
+  EXPECT_FALSE(can_fuse_norm(5, 2048, KernelChoice::kBest));
+  EXPECT_FALSE(can_fuse_norm(4, 6144, KernelChoice::kBest));
 }
 
 TEST_F(CudaMatmul, EveryChoiceOfKernelsMultiplies) {
@@ -224,8 +227,10 @@ TEST_F(CudaMatmul, EveryChoiceOfKernelsMultiplies) {
     check({310, 200, 16}, MatmulFinish::kSiluMultiply, {},
           [&](const MatmulJob& job) { matmuls.run(stream(), job); });
     // Too wide for the shared memory of the portable kernel for few rows.
-    check({16, 9, 3072}, MatmulFinish::kStore, {},
-          [&](const MatmulJob& job) { matmuls.run(stream(), job); });
+    check(
+        {16, 9, 3072}, MatmulFinish::kStore, {},
+        [&](const MatmulJob& job) { matmuls.run(stream(), job); },
+        matmuls.choice() == KernelChoice::kBest);
   }
 }
 

@@ -20,8 +20,6 @@ constexpr int kWarps = 8;
 constexpr int kThreads = 32 * kWarps;
 constexpr int kLoads = 8;  // in flight for each lane
 constexpr int kBlocksPerProcessor = 2;
-constexpr size_t kPortableShared = size_t{48} << 10;
-constexpr size_t kMostShared = size_t{96} << 10;
 constexpr int kMaxFusedRows = 4;
 
 // Values of a row of x in shared memory: as many as the loads of whole steps meet.
@@ -32,6 +30,11 @@ __host__ __device__ constexpr int padded_k(int k) {
 size_t shared_bytes(int rows, int k, bool norm) {
   const auto values = static_cast<size_t>(rows) * static_cast<size_t>(padded_k(k));
   return values * (sizeof(bf16) + (norm ? sizeof(float) : 0));
+}
+// What load_normed has besides.
+size_t norm_bytes(int rows) { return static_cast<size_t>(rows) * kWarps * sizeof(float); }
+size_t most_shared(KernelChoice choice) {
+  return size_t{choice == KernelChoice::kPortable ? 48u : 96u} << 10;
 }
 int template_rows(int rows) {
   int whole = 1;
@@ -241,7 +244,6 @@ __global__ void __launch_bounds__(kThreads, kBlocks<kRows>) few_rows(MatmulJob j
     finish_rows<kRows, kPerWarp>(job, row, sums, before);
     row += static_cast<int>(gridDim.x) * kWarps * kPerWarp;
   }
-  prefetch_share(job.next, job.next_bytes);
 }
 
 template <int kRows, int kPerWarp>
@@ -269,15 +271,16 @@ void run_few(cudaStream_t stream, const MatmulJob& job, int processors) {
 
 }  // namespace
 
-bool can_fuse_norm(int rows, int k) {
-  return rows <= kMaxFusedRows && shared_bytes(template_rows(rows), k, true) <= kPortableShared;
+bool can_fuse_norm(int rows, int k, KernelChoice choice) {
+  const int whole = template_rows(rows);
+  return rows <= kMaxFusedRows &&
+         shared_bytes(whole, k, true) + norm_bytes(whole) <= most_shared(choice);
 }
 
 bool is_few(const MatmulJob& job, KernelChoice choice) {
   if (job.rows > kMaxFewRows) return false;
-  if (job.norm_x != nullptr) return can_fuse_norm(job.rows, job.k);
-  const size_t most = choice == KernelChoice::kPortable ? kPortableShared : kMostShared;
-  return shared_bytes(template_rows(job.rows), job.k, false) <= most;
+  if (job.norm_x != nullptr) return can_fuse_norm(job.rows, job.k, choice);
+  return shared_bytes(template_rows(job.rows), job.k, false) <= most_shared(choice);
 }
 
 void matmul_few_cuda(cudaStream_t stream, const MatmulJob& given, int processors) {

@@ -160,6 +160,9 @@ void ask_for_ways(cublasLtHandle_t handle, const MatmulJob& job, const LtPart& p
     cublasLtMatmulPreferenceSetAttribute(wish, what, &value, sizeof value);
   };
   want(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspaceBytes);
+  // Parts of k are added up in f32, not in the type of y.
+  want(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+       static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
   want(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(job.w));
   want(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(job.x));
   want(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(target.data));

@@ -42,17 +42,20 @@ __device__ unsigned char to_byte(float value) {
   return static_cast<unsigned char>(value * 255.0f + 0.5f);
 }
 
-// One fetch at the corner that four pixels share is their mean. What lies beyond the edge of the
-// level is made as its last pixels are.
-__global__ void halve_level(cudaTextureObject_t fine, Size size, Size padded,
+// One fetch at the corner that four pixels of the level before share is their mean. What lies
+// beyond the edge of the level is made as its last pixels are.
+__global__ void halve_level(cudaTextureObject_t sampler, int level, Size size, Size padded,
                             cudaSurfaceObject_t writer) {
   const auto x = static_cast<int>(blockIdx.x * kThreadsX + threadIdx.x);
   const auto y = static_cast<int>(blockIdx.y * kThreadsY + threadIdx.y);
   const auto image = static_cast<int>(blockIdx.z);
   if (x >= padded.width_px || y >= padded.height_px) return;
-  const auto corner_x = static_cast<float>(2 * min(x, size.width_px - 1) + 1);
-  const auto corner_y = static_cast<float>(2 * min(y, size.height_px - 1) + 1);
-  const auto mean = tex2DLayered<float4>(fine, corner_x, corner_y, image);
+  const float corner_x =
+      (static_cast<float>(min(x, size.width_px - 1)) + 0.5f) / static_cast<float>(padded.width_px);
+  const float corner_y = (static_cast<float>(min(y, size.height_px - 1)) + 0.5f) /
+                         static_cast<float>(padded.height_px);
+  const auto mean =
+      tex2DLayeredLod<float4>(sampler, corner_x, corner_y, image, static_cast<float>(level - 1));
   const uchar4 pixel = make_uchar4(to_byte(mean.x), to_byte(mean.y), to_byte(mean.z), 255);
   surf2DLayeredwrite(pixel, writer, x * static_cast<int>(sizeof pixel), y, image);
 }
@@ -68,16 +71,6 @@ __global__ void sample_points(cudaTextureObject_t sampler, Size padded, const Sa
   rgb[3 * i] = 255.0f * value.x;
   rgb[3 * i + 1] = 255.0f * value.y;
   rgb[3 * i + 2] = 255.0f * value.z;
-}
-
-// Between pixels by weights of 8 bits, and at the edge the last ones.
-cudaTextureDesc filtering(bool normalised_coordinates) {
-  cudaTextureDesc how{};
-  how.addressMode[0] = how.addressMode[1] = how.addressMode[2] = cudaAddressModeClamp;
-  how.filterMode = cudaFilterModeLinear;
-  how.readMode = cudaReadModeNormalizedFloat;
-  how.normalizedCoords = normalised_coordinates ? 1 : 0;
-  return how;
 }
 
 }  // namespace
@@ -120,8 +113,6 @@ Status PyramidTexture::make_level(int level) {
   cudaError_t error =
       cudaGetMipmappedArrayLevel(&what.res.array.array, array_, static_cast<unsigned>(level));
   if (error == cudaSuccess) error = cudaCreateSurfaceObject(&writers_[level], &what);
-  const cudaTextureDesc how = filtering(false);
-  if (error == cudaSuccess) error = cudaCreateTextureObject(&readers_[level], &what, &how, nullptr);
   if (error == cudaSuccess) return Done{};
   cudaGetLastError();
   return cuda_error("level " + std::to_string(level) + " of a texture", error);
@@ -131,7 +122,12 @@ Status PyramidTexture::make_sampler() {
   cudaResourceDesc what{};
   what.resType = cudaResourceTypeMipmappedArray;
   what.res.mipmap.mipmap = array_;
-  cudaTextureDesc how = filtering(true);
+  // Between pixels by weights of 8 bits, and at the edge the last ones.
+  cudaTextureDesc how{};
+  how.addressMode[0] = how.addressMode[1] = how.addressMode[2] = cudaAddressModeClamp;
+  how.filterMode = cudaFilterModeLinear;
+  how.readMode = cudaReadModeNormalizedFloat;
+  how.normalizedCoords = 1;
   how.mipmapFilterMode = cudaFilterModeLinear;
   how.maxMipmapLevelClamp = static_cast<float>(levels_ - 1);
   const cudaError_t error = cudaCreateTextureObject(&sampler_, &what, &how, nullptr);
@@ -144,9 +140,7 @@ void PyramidTexture::release() {
   if (sampler_ != 0) cudaDestroyTextureObject(sampler_);
   sampler_ = 0;
   for (int level = 0; level < kMaxLevels; ++level) {
-    if (readers_[level] != 0) cudaDestroyTextureObject(readers_[level]);
     if (writers_[level] != 0) cudaDestroySurfaceObject(writers_[level]);
-    readers_[level] = 0;
     writers_[level] = 0;
   }
   if (array_ != nullptr) cudaFreeMipmappedArray(array_);
@@ -168,7 +162,7 @@ void PyramidTexture::fill(cudaStream_t stream, const DevicePyramids& pyramids, i
 void PyramidTexture::build(cudaStream_t stream) const {
   for (int level = 1; level < levels_; ++level) {
     const Size padded = halved(padded_, level);
-    launch(halve_level, for_pixels(padded, images_, stream), readers_[level - 1],
+    launch(halve_level, for_pixels(padded, images_, stream), sampler_, level,
            halved(canvas_, level), padded, writers_[level]);
   }
 }

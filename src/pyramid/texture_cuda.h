@@ -52,7 +52,6 @@ class PyramidTexture {
   int levels_ = 0;
   cudaMipmappedArray_t array_ = nullptr;
   cudaTextureObject_t sampler_ = 0;
-  cudaTextureObject_t readers_[kMaxLevels] = {};
   cudaSurfaceObject_t writers_[kMaxLevels] = {};
 };
 

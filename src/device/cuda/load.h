@@ -39,26 +39,4 @@ __device__ __forceinline__ void prefetch_line([[maybe_unused]] const void* from)
 
 inline constexpr int kLineBytes = 128;
 
-// This block's share of `bytes` that a later kernel reads: it comes into L2 while this one and
-// those between them leave the memory idle. `data` is aligned to 16 bytes.
-__device__ inline void prefetch_share(const void* data, int64_t bytes) {
-  const auto* from = static_cast<const char*>(data);
-#if !defined(FOVEA_EMULATE) && __CUDA_ARCH__ >= 900
-  if (threadIdx.x != 0 || data == nullptr) return;
-  const int64_t share =
-      ceil_div(ceil_div(bytes, int64_t{gridDim.x}), int64_t{kLineBytes}) * kLineBytes;
-  const int64_t begin = share * blockIdx.x;
-  const int64_t count = (begin + share < bytes ? share : bytes - begin) / 16 * 16;
-  if (count <= 0) return;
-  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from + begin),
-               "r"(static_cast<uint32_t>(count)));
-#else
-  if (data == nullptr) return;
-  const int64_t step = int64_t{gridDim.x} * blockDim.x * kLineBytes;
-  for (int64_t at = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * kLineBytes; at < bytes;
-       at += step)
-    prefetch_line(from + at);
-#endif
-}
-
 }  // namespace fovea
