@@ -214,7 +214,7 @@ void CudaDecoder::project(const DeviceMemory<float>& norm, const DeviceLinear& l
   cudaStream_t stream = device_->stream().get();
   const auto eps = static_cast<float>(config_.rms_norm_eps);
   MatmulJob job = linear.times(work_.narrow.data(), rows, finish, y);
-  if (can_fuse_norm(rows, linear.k, matmuls_.choice()) && is_few(job, matmuls_.choice())) {
+  if (matmuls_.takes_norm(job)) {
     job.x = nullptr;
     job.norm_x = work_.hidden.data();
     job.norm_weight = norm.data();
@@ -309,23 +309,6 @@ void CudaDecoder::run_layers(const Pass& pass, const PassOptions& options) {
   }
 }
 
-// Finds the fastest products for so many rows, while nothing that matters is in the memory they
-// write to. All layers have the same shapes.
-Status CudaDecoder::tune(const Pass& pass) {
-  cudaStream_t stream = device_->stream().get();
-  const DeviceDecoderLayer& layer = weights_.layers.front();
-  bf16* narrow = work_.narrow.data();
-  bf16* wide = work_.wide.data();
-  const int rows = pass.rows;
-  for (const MatmulJob& job :
-       {layer.qkv.times(narrow, rows, MatmulFinish::kStore, wide),
-        layer.o.times(narrow, rows, MatmulFinish::kAdd, work_.hidden.data()),
-        layer.gate_up.times(narrow, rows, MatmulFinish::kSiluMultiply, wide),
-        layer.down.times(wide, rows, MatmulFinish::kAdd, work_.hidden.data())})
-    if (auto tuned = matmuls_.tune(stream, job); !tuned) return tuned;
-  return Done{};
-}
-
 Status CudaDecoder::run(std::span<const DecoderRequest> requests, const PassOptions& options) {
   Pass pass;
   pass.layers = options.layers;
@@ -341,8 +324,6 @@ Status CudaDecoder::run(std::span<const DecoderRequest> requests, const PassOpti
     embed(pass);
     run_layers(pass, options);
   } else {
-    if (graphs_.will_record(key))
-      if (auto tuned = tune(pass); !tuned) return tuned;
     graphs_.run(device_->stream(), key, [&] {
       embed(pass);
       run_layers(pass, options);

@@ -133,7 +133,6 @@ class CudaDecoder : public DeviceDecoder, public std::enable_shared_from_this<Cu
   Status place_rows(std::span<const DecoderRequest> requests, Pass& pass);
   Status gather_features(std::span<const DecoderRequest> requests, std::vector<int>& ids,
                          Pass& pass);
-  Status tune(const Pass& pass);
   AngleJob angles_of(const Pass& pass);
   void embed(const Pass& pass);
   // Of what is embedded.

@@ -158,7 +158,6 @@ bool open_products(CudaBench& bench, Matmuls& matmuls) {
   return bench.check(matmuls.open(bench.device().kernels(), kWorkValues));
 }
 
-// As the kernels choose without asking, then as they choose by trying.
 void time_product(CudaBench& bench, Matmuls& matmuls, const ProductShape& given, int rows) {
   const ProductShape shape = sized(given, rows);
   const std::string name =
@@ -167,20 +166,15 @@ void time_product(CudaBench& bench, Matmuls& matmuls, const ProductShape& given,
   ProductBench product(bench, shape);
   if (!product.make()) return bench.settle(name);
   const auto run = [&](int call) { matmuls.run(bench.get(), product.job(call)); };
-  bool verified = product.verify([&](const MatmulJob& job) { matmuls.run(bench.get(), job); });
-  const double plain_ms = bench.ms_of(product.sets(), run);
-  bench.check(matmuls.tune(bench.get(), product.job(0)));
-  verified =
-      product.verify([&](const MatmulJob& job) { matmuls.run(bench.get(), job); }) && verified;
-  const double tuned_ms = bench.ms_of(product.sets(), run);
-  const double ms = std::min(plain_ms, tuned_ms);
+  const bool verified =
+      product.verify([&](const MatmulJob& job) { matmuls.run(bench.get(), job); });
+  const double ms = bench.ms_of(product.sets(), run);
   const auto by_memory = limit_of(product.bytes(), bench.ceilings.read_bytes_per_ms);
   const auto by_product = limit_of(product.flop(), bench.ceilings.product_flop_per_ms);
   const auto limit = by_memory && by_product ? std::max(by_memory, by_product) : by_memory;
-  bench.add(verified,
-            {name, ms, "ms", limit,
-             text_of("%s; %.0f GB/s, %.1f TFLOP/s; untuned %.4f, tuned %.4f ms", given.what,
-                     product.bytes() / ms / 1e6, product.flop() / ms / 1e9, plain_ms, tuned_ms)});
+  bench.add(verified, {name, ms, "ms", limit,
+                       text_of("%s; %.0f GB/s, %.1f TFLOP/s", given.what,
+                               product.bytes() / ms / 1e6, product.flop() / ms / 1e9)});
 }
 
 void run_products(CudaBench& bench) {
@@ -199,7 +193,6 @@ void run_ceiling(CudaBench& bench) {
   ProductBench product(bench, {"", side, side, side, MatmulFinish::kStore});
   if (!open_products(bench, matmuls) || !product.make()) return;
   const auto run = [&](const MatmulJob& job) { matmuls.run(bench.get(), job); };
-  bench.check(matmuls.tune(bench.get(), product.job(0)));
   const bool verified = product.verify(run);
   const double ms = bench.ms_of(product.sets(), [&](int call) { run(product.job(call)); });
   if (bench.good()) bench.ceilings.product_flop_per_ms = product.flop() / ms;

@@ -12,7 +12,7 @@ namespace {
 constexpr int kFirstTensorCores = 8;  // the major compute capability with bf16 in its tensor cores
 
 // Above this many rows cuBLASLt's tensor cores win over reading each weight once in f32.
-constexpr int kBestFewRows = 8;
+constexpr int kBestFewRows = 4;
 
 __global__ void pack_rows(const uint4* gate, const uint4* up, int64_t count, int chunks, uint4* w) {
   wait_for_previous();
@@ -45,19 +45,15 @@ Status Matmuls::open(KernelChoice choice, int64_t work_values) {
   return lt_->open(work_values);
 }
 
-Status Matmuls::tune(cudaStream_t stream, const MatmulJob& job) {
-  if (lt_ == nullptr || job.norm_x != nullptr) return Done{};
-  if (job.rows <= kBestFewRows && is_few(job, choice_)) return Done{};  // never cuBLASLt's
-  return lt_->tune(stream, with_strides(job));
+bool Matmuls::takes_norm(const MatmulJob& job) const {
+  return job.rows <= (lt_ != nullptr ? kBestFewRows : kMaxFewRows) && is_few(job, choice_);
 }
 
 void Matmuls::run(cudaStream_t stream, const MatmulJob& given) {
   const MatmulJob job = with_strides(given);
   FOVEA_CHECK(job.finish != MatmulFinish::kSiluMultiply || job.n % 2 == 0);
   if (job.rows == 0 || job.n == 0) return;
-  const int few = lt_ != nullptr ? kBestFewRows : kMaxFewRows;
-  if ((job.rows <= few || job.norm_x != nullptr) && is_few(job, choice_))
-    return matmul_few_cuda(stream, job, processors_);
+  if (takes_norm(job)) return matmul_few_cuda(stream, job, processors_);
   if (lt_ != nullptr && lt_->run(stream, job)) return;
   matmul_portable_cuda(stream, job);
 }

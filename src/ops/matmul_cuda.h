@@ -37,7 +37,7 @@ struct MatmulJob {
   int k = 0;  // a multiple of 8
   MatmulFinish finish = MatmulFinish::kStore;
 
-  // Where given, x is its RMS norm, rounded to bf16: see can_fuse_norm().
+  // Where given, x is its RMS norm, where Matmuls::takes_norm().
   const float* norm_x = nullptr;       // [rows][k], x_stride values apart, aligned to 16 bytes
   const float* norm_weight = nullptr;  // [k]
   float norm_eps = 0;
@@ -47,8 +47,6 @@ struct MatmulJob {
 inline constexpr int kMaxFewRows = 16;
 // Whether the kernel for few rows can take the job, with its norm where it has one.
 bool is_few(const MatmulJob& job, KernelChoice choice);
-// Whether it could take x as the norm of norm_x: four rows or less of a hidden state.
-bool can_fuse_norm(int rows, int k, KernelChoice choice);
 
 class LtMatmuls;
 
@@ -63,14 +61,13 @@ class Matmuls {
   // `work_values`: the most rows * n that a kSiluMultiply of many rows will have.
   Status open(KernelChoice choice, int64_t work_values);
 
-  // Finds the fastest way for products of this shape by running it, outside of graphs; what y held
-  // is lost. A job that was not tuned takes what cuBLASLt thinks best.
-  Status tune(cudaStream_t stream, const MatmulJob& job);
-
   // Enqueues. Can be captured once a job of the same shape has run. The weights must have been
   // written before the kernel that comes before this one in the stream: kernels read them while
   // that one still runs.
   void run(cudaStream_t stream, const MatmulJob& job);
+
+  // Whether the job's x may be a norm: rows are few.
+  bool takes_norm(const MatmulJob& job) const;
 
   KernelChoice choice() const { return choice_; }
 

@@ -20,18 +20,16 @@ constexpr int kWarps = 8;
 constexpr int kThreads = 32 * kWarps;
 constexpr int kLoads = 8;  // in flight for each lane
 constexpr int kBlocksPerProcessor = 2;
-constexpr int kMaxFusedRows = 4;
 
 // Values of a row of x in shared memory: as many as the loads of whole steps meet.
 __host__ __device__ constexpr int padded_k(int k) {
   constexpr int kStep = 32 * 8 * kLoads;
   return (k + kStep - 1) / kStep * kStep;
 }
-size_t shared_bytes(int rows, int k, bool norm) {
-  const auto values = static_cast<size_t>(rows) * static_cast<size_t>(padded_k(k));
-  return values * (sizeof(bf16) + (norm ? sizeof(float) : 0));
+size_t shared_bytes(int rows, int k) {
+  return static_cast<size_t>(rows) * static_cast<size_t>(padded_k(k)) * sizeof(bf16);
 }
-// What load_normed has besides.
+// What a kernel has besides: parts of squares.
 size_t norm_bytes(int rows) { return static_cast<size_t>(rows) * kWarps * sizeof(float); }
 size_t most_shared(KernelChoice choice) {
   return size_t{choice == KernelChoice::kPortable ? 48u : 96u} << 10;
@@ -55,11 +53,9 @@ __device__ void load_plain(const MatmulJob& job, uint4* x) {
   }
 }
 
-// x = norm_x / sqrt(mean of its squares + eps) * weight. `raw` keeps what was read between the two
-// passes: each thread finds there what it wrote.
+// x = norm_x * weight, and the parts of its squares that norm_factor() puts together.
 template <int kRows>
-__device__ void load_normed(const MatmulJob& job, uint2* x, float4* raw) {
-  __shared__ float parts[kRows][kWarps];
+__device__ void load_weighted(const MatmulJob& job, uint2* x, float (&parts)[kRows][kWarps]) {
   const int quads = padded_k(job.k) / 4;
   const int thread = static_cast<int>(threadIdx.x);
 #pragma unroll 1
@@ -68,31 +64,26 @@ __device__ void load_normed(const MatmulJob& job, uint2* x, float4* raw) {
 #pragma unroll 2
     for (int at = thread; at < quads; at += kThreads) {
       float4 four = make_float4(0, 0, 0, 0);
-      if (row < job.rows && at * 4 < job.k)
+      float4 weight = four;
+      if (row < job.rows && at * 4 < job.k) {
         four = __ldcg(reinterpret_cast<const float4*>(job.norm_x + row * job.x_stride) + at);
-      raw[row * quads + at] = four;
+        weight = __ldg(reinterpret_cast<const float4*>(job.norm_weight) + at);
+      }
       squares += four.x * four.x + four.y * four.y + four.z * four.z + four.w * four.w;
+      x[row * quads + at] = make_uint2(to_pair(four.x * weight.x, four.y * weight.y),
+                                       to_pair(four.z * weight.z, four.w * weight.w));
     }
     squares = warp_sum(squares);
     if (thread % 32 == 0) parts[row][thread / 32] = squares;
   }
-  __syncthreads();
-#pragma unroll 1
-  for (int row = 0; row < kRows; ++row) {
-    float squares = 0;
+}
+
+// What the sums of a row are multiplied by: 1 / sqrt(mean of the squares + eps).
+__device__ float norm_factor(const MatmulJob& job, const float (&parts)[kWarps]) {
+  float squares = 0;
 #pragma unroll
-    for (int i = 0; i < kWarps; ++i) squares += parts[row][i];
-    const float factor = rsqrtf(squares / static_cast<float>(job.k) + job.norm_eps);
-#pragma unroll 2
-    for (int at = thread; at < quads; at += kThreads) {
-      float4 weight = make_float4(0, 0, 0, 0);
-      if (at * 4 < job.k) weight = __ldg(reinterpret_cast<const float4*>(job.norm_weight) + at);
-      const float4 four = raw[row * quads + at];
-      x[row * quads + at] =
-          make_uint2(to_pair(four.x * factor * weight.x, four.y * factor * weight.y),
-                     to_pair(four.z * factor * weight.z, four.w * factor * weight.w));
-    }
-  }
+  for (int i = 0; i < kWarps; ++i) squares += parts[i];
+  return rsqrtf(squares / static_cast<float>(job.k) + job.norm_eps);
 }
 
 // The next loads of a lane: its part of step `step` of the warp's rows, `row` and those after it.
@@ -158,7 +149,7 @@ __device__ __forceinline__ void finish_one(const MatmulJob& job, int row, int co
 template <int kRows, int kPerWarp>
 __device__ __forceinline__ void finish_rows(const MatmulJob& job, int col,
                                             float (&sums)[kRows][kPerWarp],
-                                            const float (&before)[kPerWarp]) {
+                                            const float (&before)[kPerWarp], float factor) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   float mine[kPerWarp] = {};
 #pragma unroll
@@ -171,8 +162,10 @@ __device__ __forceinline__ void finish_rows(const MatmulJob& job, int col,
   }
   if (lane >= kRows || lane >= job.rows) return;
 #pragma unroll
-  for (int of = 0; of < kPerWarp; ++of)
+  for (int of = 0; of < kPerWarp; ++of) {
+    mine[of] *= factor;
     if (job.bias != nullptr && col + of < job.n) mine[of] += job.bias[col + of];
+  }
   if constexpr (kPerWarp == 2) {
     if (job.finish == MatmulFinish::kSiluMultiply) {
       static_cast<bf16*>(job.y)[lane * job.y_stride + col / 2] =
@@ -213,14 +206,15 @@ __global__ void __launch_bounds__(kThreads, kBlocks<kRows>) few_rows(MatmulJob j
     prefetch_line(job.norm_weight + threadIdx.x * (kLineBytes / 4));
   let_next_start();
   wait_for_previous();
-  if (job.norm_x != nullptr) {
-    if constexpr (kRows <= kMaxFusedRows)
-      load_normed<kRows>(job, reinterpret_cast<uint2*>(x),
-                         reinterpret_cast<float4*>(x + kRows * stride));
-  } else {
+  __shared__ float parts[kRows][kWarps];
+  if (job.norm_x != nullptr)
+    load_weighted<kRows>(job, reinterpret_cast<uint2*>(x), parts);
+  else
     load_plain<kRows>(job, x);
-  }
   __syncthreads();
+  // Lane r finishes row r.
+  float factor = 1;
+  if (job.norm_x != nullptr && lane < kRows) factor = norm_factor(job, parts[lane]);
 
   while (row < job.n) {
     float before[kPerWarp] = {};
@@ -241,7 +235,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks<kRows>) few_rows(MatmulJob j
       }
       next.advance(job, steps);
     }
-    finish_rows<kRows, kPerWarp>(job, row, sums, before);
+    finish_rows<kRows, kPerWarp>(job, row, sums, before, factor);
     row += static_cast<int>(gridDim.x) * kWarps * kPerWarp;
   }
 }
@@ -253,7 +247,7 @@ void run_few(cudaStream_t stream, const MatmulJob& job, int processors) {
   launch(few_rows<kRows, kPerWarp>,
          {.grid = static_cast<unsigned>(blocks),
           .block = kThreads,
-          .shared_bytes = shared_bytes(kRows, job.k, job.norm_x != nullptr),
+          .shared_bytes = shared_bytes(kRows, job.k),
           .stream = stream,
           .overlaps = true},
          job);
@@ -271,16 +265,10 @@ void run_few(cudaStream_t stream, const MatmulJob& job, int processors) {
 
 }  // namespace
 
-bool can_fuse_norm(int rows, int k, KernelChoice choice) {
-  const int whole = template_rows(rows);
-  return rows <= kMaxFusedRows &&
-         shared_bytes(whole, k, true) + norm_bytes(whole) <= most_shared(choice);
-}
-
 bool is_few(const MatmulJob& job, KernelChoice choice) {
-  if (job.rows > kMaxFewRows) return false;
-  if (job.norm_x != nullptr) return can_fuse_norm(job.rows, job.k, choice);
-  return shared_bytes(template_rows(job.rows), job.k, false) <= most_shared(choice);
+  const int rows = template_rows(job.rows);
+  return job.rows <= kMaxFewRows &&
+         shared_bytes(rows, job.k) + norm_bytes(rows) <= most_shared(choice);
 }
 
 void matmul_few_cuda(cudaStream_t stream, const MatmulJob& given, int processors) {

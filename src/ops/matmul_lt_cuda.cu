@@ -14,7 +14,6 @@ struct LtMatmuls::State {};
 LtMatmuls::LtMatmuls() = default;
 LtMatmuls::~LtMatmuls() = default;
 Status LtMatmuls::open(int64_t /*work_values*/) { return failed("cuBLASLt is not emulated"); }
-Status LtMatmuls::tune(cudaStream_t /*stream*/, const MatmulJob& /*job*/) { return Done{}; }
 bool LtMatmuls::run(cudaStream_t /*stream*/, const MatmulJob& /*job*/) { return false; }
 
 }  // namespace fovea
@@ -35,28 +34,38 @@ namespace fovea {
 namespace {
 
 constexpr size_t kWorkspaceBytes = size_t{32} << 20;
-constexpr int kMaxTried = 8;
-constexpr int kTimedRuns = 10;
 
-// Four values a thread: the job's finish of `from` [rows][n], which may be y.
-__global__ void finish_product(MatmulJob job, const bf16* from, int64_t stride) {
+constexpr int kFinishThreads = 128;
+constexpr int kFinishFours = 4;  // of a thread, on their way at once
+
+// The four values from `from` on; those beyond `count` are 0.
+__device__ float4 four_of(const bf16* from, int64_t stride, int count) {
+  if (stride % 4 == 0 && count >= 4) {
+    const uint2 four = __ldcg(reinterpret_cast<const uint2*>(from));
+    return make_float4(first_of(four.x), second_of(four.x), first_of(four.y), second_of(four.y));
+  }
+  float values[4] = {};
+  for (int i = 0; i < 4 && i < count; ++i) values[i] = to_float(from[i]);
+  return make_float4(values[0], values[1], values[2], values[3]);
+}
+
+// The job's finish of `from` [rows][n], which may be y.
+__global__ void __launch_bounds__(kFinishThreads)
+    finish_product(MatmulJob job, const bf16* from, int64_t stride) {
   let_next_start();
   wait_for_previous();
-  const auto col = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x) * 4;
+  const auto first = static_cast<int>(blockIdx.x * kFinishThreads * kFinishFours + threadIdx.x) * 4;
   const auto row = static_cast<int>(blockIdx.y);
-  if (col >= job.n) return;
-  from += row * stride + col;
-  float sums[4] = {};
-  if (stride % 4 == 0 && col + 4 <= job.n) {
-    const uint2 four = *reinterpret_cast<const uint2*>(from);
-    sums[0] = first_of(four.x);
-    sums[1] = second_of(four.x);
-    sums[2] = first_of(four.y);
-    sums[3] = second_of(four.y);
-  } else {
-    for (int i = 0; i < 4 && col + i < job.n; ++i) sums[i] = to_float(from[i]);
+  from += row * stride;
+  float4 sums[kFinishFours];
+#pragma unroll
+  for (int i = 0; i < kFinishFours; ++i) {
+    const int col = first + i * 4 * kFinishThreads;
+    sums[i] = four_of(from + col, stride, job.n - col);
   }
-  finish_four(job, row, col, make_float4(sums[0], sums[1], sums[2], sums[3]), writes_wide(job));
+#pragma unroll
+  for (int i = 0; i < kFinishFours; ++i)
+    finish_four(job, row, first + i * 4 * kFinishThreads, sums[i], writes_wide(job));
 }
 
 // What cuBLASLt does of a job, and what is left.
@@ -128,9 +137,8 @@ struct LtPlan {
   cublasLtMatrixLayout_t w = nullptr;
   cublasLtMatrixLayout_t x = nullptr;
   cublasLtMatrixLayout_t y = nullptr;
-  // The best first; none: it cannot do it.
-  cublasLtMatmulHeuristicResult_t ways[kMaxTried] = {};
-  int count = 0;
+  cublasLtMatmulHeuristicResult_t way = {};
+  bool can = false;
 };
 
 template <class T>
@@ -152,8 +160,8 @@ void describe(const MatmulJob& job, const LtPart& part, const LtTarget& target, 
   cublasLtMatrixLayoutCreate(&plan.y, out, n, rows, target.stride);
 }
 
-void ask_for_ways(cublasLtHandle_t handle, const MatmulJob& job, const LtPart& part,
-                  const LtTarget& target, LtPlan& plan) {
+void ask_for_way(cublasLtHandle_t handle, const MatmulJob& job, const LtPart& part,
+                 const LtTarget& target, LtPlan& plan) {
   cublasLtMatmulPreference_t wish = nullptr;
   cublasLtMatmulPreferenceCreate(&wish);
   const auto want = [&](cublasLtMatmulPreferenceAttributes_t what, auto value) {
@@ -168,19 +176,19 @@ void ask_for_ways(cublasLtHandle_t handle, const MatmulJob& job, const LtPart& p
   want(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(target.data));
   want(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(target.data));
   if (part.bias != nullptr) set(plan.product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, part.bias);
-  if (cublasLtMatmulAlgoGetHeuristic(handle, plan.product, plan.w, plan.x, plan.y, plan.y, wish,
-                                     kMaxTried, plan.ways, &plan.count) != CUBLAS_STATUS_SUCCESS)
-    plan.count = 0;
+  int found = 0;
+  const cublasStatus_t asked = cublasLtMatmulAlgoGetHeuristic(
+      handle, plan.product, plan.w, plan.x, plan.y, plan.y, wish, 1, &plan.way, &found);
+  plan.can = asked == CUBLAS_STATUS_SUCCESS && found == 1;
   cublasLtMatmulPreferenceDestroy(wish);
 }
 
 void finish(cudaStream_t stream, MatmulJob job, const LtPart& part, const LtTarget& target) {
-  constexpr int kThreads = 128;
   if (!part.left_bias) job.bias = nullptr;  // it is in
   launch(finish_product,
-         {.grid = {static_cast<unsigned>(ceil_div(job.n, 4 * kThreads)),
+         {.grid = {static_cast<unsigned>(ceil_div(job.n, 4 * kFinishFours * kFinishThreads)),
                    static_cast<unsigned>(job.rows)},
-          .block = kThreads,
+          .block = kFinishThreads,
           .stream = stream,
           .overlaps = true},
          job, static_cast<const bf16*>(target.data), target.stride);
@@ -206,38 +214,23 @@ struct LtMatmuls::State {
     LtPlan& plan = plans[key_of(job, part, target)];
     if (plan.product == nullptr) {
       describe(job, part, target, plan);
-      ask_for_ways(handle, job, part, target, plan);
+      ask_for_way(handle, job, part, target, plan);
     }
     return plan;
   }
   cublasStatus_t multiply(cudaStream_t stream, const MatmulJob& job, const LtPart& part,
-                          const LtTarget& target, const LtPlan& plan,
-                          const cublasLtMatmulHeuristicResult_t& way) {
+                          const LtTarget& target, const LtPlan& plan) {
     if (part.bias != nullptr) set(plan.product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, part.bias);
     const float alpha = 1;
     const float beta = part.adds ? 1 : 0;
     return cublasLtMatmul(handle, plan.product, &alpha, job.w, plan.w, job.x, plan.x, &beta,
-                          target.data, plan.y, target.data, plan.y, &way.algo, workspace.data(),
-                          workspace.bytes(), stream);
-  }
-  // Milliseconds of a run, infinite where it cannot.
-  float time(cudaStream_t stream, const MatmulJob& job, const LtPart& part, const LtTarget& target,
-             const LtPlan& plan, const cublasLtMatmulHeuristicResult_t& way) {
-    float milliseconds = std::numeric_limits<float>::infinity();
-    if (multiply(stream, job, part, target, plan, way) != CUBLAS_STATUS_SUCCESS)
-      return milliseconds;
-    cudaEventRecord(begin, stream);
-    for (int i = 0; i < kTimedRuns; ++i) multiply(stream, job, part, target, plan, way);
-    cudaEventRecord(end, stream);
-    if (cudaEventSynchronize(end) == cudaSuccess) cudaEventElapsedTime(&milliseconds, begin, end);
-    return milliseconds;
+                          target.data, plan.y, target.data, plan.y, &plan.way.algo,
+                          workspace.data(), workspace.bytes(), stream);
   }
 
   cublasLtHandle_t handle = nullptr;
   DeviceMemory<char> workspace;
   DeviceMemory<bf16> work;
-  cudaEvent_t begin = nullptr;  // while tune() runs
-  cudaEvent_t end = nullptr;
   std::map<PlanKey, LtPlan> plans;
 };
 
@@ -252,38 +245,12 @@ Status LtMatmuls::open(int64_t work_values) {
   return state_->work.allocate(static_cast<size_t>(work_values));
 }
 
-Status LtMatmuls::tune(cudaStream_t stream, const MatmulJob& job) {
-  const LtPart part = part_of(job);
-  if (!state_->fits(job, part)) return Done{};
-  const LtTarget target = state_->target_of(job, part);
-  LtPlan& plan = state_->plan_for(job, part, target);
-  if (plan.count < 2) return Done{};
-  cudaEventCreateWithFlags(&state_->begin, cudaEventDefault);
-  cudaEventCreateWithFlags(&state_->end, cudaEventDefault);
-  int best = 0;
-  float least = std::numeric_limits<float>::infinity();
-  for (int i = 0; i < plan.count; ++i) {
-    const float took = state_->time(stream, job, part, target, plan, plan.ways[i]);
-    if (took < least) {
-      least = took;
-      best = i;
-    }
-  }
-  cudaEventDestroy(state_->begin);
-  cudaEventDestroy(state_->end);
-  std::swap(plan.ways[0], plan.ways[best]);
-  plan.count = 1;
-  const cudaError_t error = cudaGetLastError();
-  return error == cudaSuccess ? Status(Done{}) : Status(cuda_error("tuning a product", error));
-}
-
 bool LtMatmuls::run(cudaStream_t stream, const MatmulJob& job) {
   const LtPart part = part_of(job);
   if (!state_->fits(job, part)) return false;
   const LtTarget target = state_->target_of(job, part);
   const LtPlan& plan = state_->plan_for(job, part, target);
-  if (plan.count == 0 ||
-      state_->multiply(stream, job, part, target, plan, plan.ways[0]) != CUBLAS_STATUS_SUCCESS)
+  if (!plan.can || state_->multiply(stream, job, part, target, plan) != CUBLAS_STATUS_SUCCESS)
     return false;
   if (part.left) finish(stream, job, part, target);
   return true;

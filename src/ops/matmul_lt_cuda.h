@@ -16,7 +16,6 @@ class LtMatmuls {
   LtMatmuls& operator=(const LtMatmuls&) = delete;
 
   Status open(int64_t work_values);
-  Status tune(cudaStream_t stream, const MatmulJob& job);
   // False where cuBLASLt has nothing for the job, or the job asks for more work memory than there
   // is; then nothing was enqueued. The job has its strides.
   bool run(cudaStream_t stream, const MatmulJob& job);

@@ -251,28 +251,6 @@ Result<VisualTokens> CudaTower::take_tokens(int first_cell, int cells, int all_c
   return Result<VisualTokens>(std::move(result));
 }
 
-// Finds the fastest products for so many rows, while nothing that matters is in the memory they
-// write to. All blocks have the same shapes.
-Status CudaTower::tune(const Pass& pass) {
-  cudaStream_t stream = device_->stream().get();
-  const DeviceTowerBlock& block = weights_.blocks.front();
-  float* x = work_.hidden.data();
-  bf16* narrow = work_.narrow.data();
-  bf16* wide = work_.wide.data();
-  const int rows = pass.rows;
-  const int cells = rows / kPatchesPerCell;
-  const DeviceMerger& merger = weights_.merger;
-  for (const MatmulJob& job :
-       {block.qkv.times(narrow, rows, MatmulFinish::kStore, wide),
-        block.proj.times(narrow, rows, MatmulFinish::kAdd, x),
-        block.fc1.times(narrow, rows, MatmulFinish::kGeluTanh, wide),
-        block.fc2.times(wide, rows, MatmulFinish::kAdd, x),
-        merger.fc1.times(narrow, cells, MatmulFinish::kGelu, wide),
-        merger.fc2.times(wide, cells, MatmulFinish::kStore, work_.tokens.data())})
-    if (auto tuned = matmuls_.tune(stream, job); !tuned) return tuned;
-  return Done{};
-}
-
 Result<std::vector<VisualTokens>> CudaTower::run(std::span<const TowerRequest> requests,
                                                  const EncodeOptions& options, int frames) {
   Pass pass;
@@ -280,8 +258,6 @@ Result<std::vector<VisualTokens>> CudaTower::run(std::span<const TowerRequest> r
   if (auto placed = place_rows(requests, pass); !placed) return placed.error();
   const GraphKey key{pass.rows,     pass.sequences,    pass.max_count,
                      pass.max_keys, pass.kept ? 1 : 0, pass.is_alone ? 1 : 0};
-  if (!options.on_block && graphs_.will_record(key))
-    if (auto tuned = tune(pass); !tuned) return tuned.error();
   embed(requests, pass);
   if (options.on_block) {
     run_blocks(pass, options);

@@ -143,7 +143,6 @@ class CudaTower : public DeviceTower {
       : device_(std::move(device)), config_(config) {}
   Status grow(int rows);
   Status place_rows(std::span<const TowerRequest> requests, Pass& pass);
-  Status tune(const Pass& pass);
   void embed(std::span<const TowerRequest> requests, const Pass& pass);
   void run_blocks(const Pass& pass, const EncodeOptions& options);
   void run_block(const Pass& pass, int index);

@@ -24,8 +24,6 @@ class Graphs {
   // not be made while a graph is recorded; the second time a graph is recorded; from then on the
   // graph is launched.
   void run(Stream& stream, const GraphKey& key, const std::function<void()>& enqueue);
-  // Whether the next run records: work that comes again is worth the search for its best kernels.
-  bool will_record(const GraphKey& key) const;
 
   void clear();  // where memory that graphs refer to has moved
 

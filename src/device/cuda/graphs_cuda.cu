@@ -3,11 +3,6 @@
 
 namespace fovea {
 
-bool Graphs::will_record(const GraphKey& key) const {
-  const auto entry = entries_.find(key);
-  return entry != entries_.end() && entry->second.runs == 1;
-}
-
 #if defined(FOVEA_EMULATE)
 
 void Graphs::run(Stream& /*stream*/, const GraphKey& key, const std::function<void()>& enqueue) {
