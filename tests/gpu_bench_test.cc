@@ -47,6 +47,8 @@ const std::set<std::string> kKernelRows = {
     "patches/grouped",
     "patches/mixed",
     "patches/prefetch",
+    "patches/uniform/1x1024x1024",
+    "patches/uniform/32x1024x1024",
     "patches/warm",
     "relevance/32x1024x1024",
     "plan/quadtree68/32x1024x1024",

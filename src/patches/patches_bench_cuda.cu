@@ -26,6 +26,14 @@ Image noise(Size size, uint32_t seed) {
   return image;
 }
 
+std::vector<Cell> all_cells() {
+  std::vector<Cell> cells;
+  const Grid grid = grid_at(kCanvas, 0);
+  for (int row = 0; row < grid.rows; ++row)
+    for (int col = 0; col < grid.cols; ++col) cells.push_back({0, row, col});
+  return cells;
+}
+
 // A quarter of the cells of levels 0 to 2, in the order of a plan.
 std::vector<Cell> random_cells(std::mt19937& random) {
   std::vector<Cell> cells;
@@ -104,6 +112,8 @@ class PatchesBench {
     add(grouped && plain, "patches/prefetch", grouped_ms,
         text_of("%.2fx over %.4f ms without (claimed 1.5x)", plain_ms / grouped_ms, plain_ms));
     warm();
+    uniform(1, "patches/uniform/1x1024x1024");
+    uniform(kBatch, "patches/uniform/32x1024x1024");
   }
 
  private:
@@ -175,10 +185,38 @@ class PatchesBench {
                 cold_ms / ms));
   }
 
+  // Every cell of level 0, one frame, as the engine reads still images.
+  void uniform(int images, const char* name) {
+    BenchPlans plans;
+    DeviceMemory<uint16_t> values;
+    DeviceMemory<PatchPlace> places;
+    const std::vector<std::vector<Cell>> cells(static_cast<size_t>(images), all_cells());
+    if (!plans.make(bench_, cells)) return;
+    const size_t patches = plans.count() * kPatchesPerCell;
+    if (!bench_.make(values, patches * patch_values(1)) || !bench_.make(places, patches)) return;
+    const DevicePatches to{1, values.data(), places.data(), offsets_.data()};
+    const auto sample_all = [&](int call) {
+      DevicePyramids pyramids = pyramids_.of_call(call).view();
+      pyramids.images = images;
+      sample_patches_cuda(bench_.get(), pyramids, plans.device, to, {});
+    };
+    cudaMemsetAsync(values.data(), 0xFF, values.bytes(), bench_.get());
+    sample_all(0);
+    const auto pyramid = pyramid_of_cpu(bench_, pyramids_.of(images - 1), 0);
+    Plan plan;
+    plan.cells = cells.back();
+    const bool verified = pyramid && same_patches(bench_, to, images - 1, *pyramid, plan);
+    add(verified, name, bench_.ms_of(kSets, sample_all), "one frame", plans.count(), 1);
+  }
+
   void add(bool verified, const char* name, double ms, const std::string& note) {
-    const double bytes = static_cast<double>(plans_.count()) *
+    add(verified, name, ms, note, plans_.count(), kFrames);
+  }
+  void add(bool verified, const char* name, double ms, const std::string& note, size_t cells,
+           int frames) {
+    const double bytes = static_cast<double>(cells) *
                          (3.0 * kCellPx * kCellPx + sizeof(uint16_t) * kPatchesPerCell *
-                                                        static_cast<double>(patch_values(kFrames)));
+                                                        static_cast<double>(patch_values(frames)));
     const auto limit = limit_of(bytes, bench_.ceilings.copy_bytes_per_ms);
     bench_.add(
         verified,
