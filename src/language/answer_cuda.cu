@@ -18,7 +18,7 @@ __global__ void __launch_bounds__(kStartThreads) begin_step(StepStart start) {
   let_next_start();
   const auto s = static_cast<int>(blockIdx.x);
   const auto thread = static_cast<int>(threadIdx.x);
-  const int id = __ldcg(&start.chosen[s].id);
+  const int id = __ldcg(start.ids + s);
   TokenPosition position = start.positions[s];
   position = {position.time + 1, position.row + 1, position.col + 1};
   const bf16* from = start.table + int64_t{id} * start.cols;
@@ -68,14 +68,15 @@ Status AnswerSteps::make(Stream& stream, int count, int vocab_size) {
   if (made) made = logits.at_least(size * static_cast<size_t>(vocab_size));
   if (made) made = samplers.at_least(size);
   if (made) made = context.at_least(size * static_cast<size_t>(context_words(vocab_size)));
-  if (made) made = chosen.at_least(size);
+  if (made) made = ids.at_least(size);
+  if (made) made = slots.at_least(kSlots);
   if (made) made = workspace.open(stream.get(), count, vocab_size);
   vocab = vocab_size;
   if (made) room = count;
   return made;
 }
 
-TokenChoiceJob AnswerSteps::choice(const float* from, bool greedy) {
+TokenChoiceJob AnswerSteps::choice(const float* from, bool greedy, size_t slot) {
   TokenChoiceJob job;
   job.logits = from;
   job.sequences = 1;
@@ -83,7 +84,8 @@ TokenChoiceJob AnswerSteps::choice(const float* from, bool greedy) {
   job.states = samplers.data();
   job.context_bits = context.data();
   job.greedy_only = greedy;
-  job.out = chosen.data();
+  job.out = slots.data() + slot;
+  job.ids = ids.data();
   return job;
 }
 
@@ -107,7 +109,6 @@ CudaAnswer::~CudaAnswer() {
 
 Status CudaAnswer::open() {
   if (opened_) return Done{};
-  if (auto made = slots_.at_least(kSlots); !made) return made;
   for (cudaEvent_t& event : events_)
     if (const cudaError_t error = cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
         error != cudaSuccess)
@@ -146,13 +147,11 @@ Status CudaAnswer::load(const DecoderKeyValues& memory) {
   Staging& staging = decoder_->staging_;
   const float before = position_ + static_cast<float>(std::max<int64_t>(seen_ - 1, 0)) - 1;
   const TokenPosition at{before, before, before};
-  ChosenToken chosen{};
-  chosen.id = last_;
   const SamplerState sampler = make_sampler_state(sampling_, seen_);
   std::vector<uint32_t> bits(static_cast<size_t>(context_words(decoder_->config_.vocab_size)));
   add_context_bits(bits, context_);
   Status done = staging.upload<TokenPosition>(stream, {&at, 1}, steps.positions);
-  if (done) done = staging.upload<ChosenToken>(stream, {&chosen, 1}, steps.chosen);
+  if (done) done = staging.upload<int>(stream, {&last_, 1}, steps.ids);
   if (done) done = staging.upload<SamplerState>(stream, {&sampler, 1}, steps.samplers);
   if (done) done = staging.upload<uint32_t>(stream, bits, steps.context);
   if (done) steps.owner = this;
@@ -160,7 +159,7 @@ Status CudaAnswer::load(const DecoderKeyValues& memory) {
 }
 
 // Reads the token that was drawn last, and draws the next.
-void CudaAnswer::step() {
+void CudaAnswer::step(size_t slot) {
   CudaDecoder& decoder = *decoder_;
   AnswerSteps& steps = *decoder.steps_;
   Stream& stream = decoder.device_->stream();
@@ -174,9 +173,9 @@ void CudaAnswer::step() {
   pass.max_keys =
       static_cast<int>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(keys, 256))));
   const bool greedy = sampling_.temperature == 0;
-  const GraphKey key{-1, pass.max_keys, greedy ? 1 : 0};
+  const GraphKey key{-1, pass.max_keys, greedy ? 1 : 0, static_cast<int64_t>(slot)};
   StepStart start;
-  start.chosen = steps.chosen.data();
+  start.ids = steps.ids.data();
   start.positions = steps.positions.data();
   start.places = steps.places.data();
   start.sequences_at = steps.sequences.data();
@@ -190,7 +189,8 @@ void CudaAnswer::step() {
     decoder.run_layers(pass, {});
     decoder.project(decoder.weights_.norm, decoder.weights_.head(), 1, MatmulFinish::kStoreFloat,
                     steps.logits.data());
-    choose_tokens_cuda(stream.get(), steps.choice(steps.logits.data(), greedy), steps.workspace);
+    choose_tokens_cuda(stream.get(), steps.choice(steps.logits.data(), greedy, slot),
+                       steps.workspace);
   });
 }
 
@@ -208,27 +208,27 @@ Status CudaAnswer::grow(DecoderMemory& memory) {
 Status CudaAnswer::enqueue(DecoderMemory& memory) {
   AnswerSteps& steps = *decoder_->steps_;
   Stream& stream = decoder_->device_->stream();
+  const size_t slot = static_cast<size_t>(drawn_) % AnswerSteps::kSlots;
   if (drawn_ == 0) {
     const auto& there = static_cast<const DecoderKeyValues&>(*memory.on_device);
-    choose_tokens_cuda(stream.get(), steps.choice(there.logits.data(), sampling_.temperature == 0),
+    choose_tokens_cuda(stream.get(),
+                       steps.choice(there.logits.data(), sampling_.temperature == 0, slot),
                        steps.workspace);
   } else {
     if (auto grown = grow(memory); !grown) return grown;
-    step();
+    step(slot);
   }
-  const size_t slot = static_cast<size_t>(drawn_) % kSlots;
-  stream.download(slots_.data() + slot, steps.chosen.data(), 1);
   cudaEventRecord(events_[slot], stream.get());
   ++drawn_;
   return Done{};
 }
 
 Result<SampledToken> CudaAnswer::take() {
-  const size_t slot = static_cast<size_t>(seen_) % kSlots;
+  const size_t slot = static_cast<size_t>(seen_) % AnswerSteps::kSlots;
   cudaError_t error = cudaEventSynchronize(events_[slot]);
   if (error == cudaSuccess) error = cudaGetLastError();
   if (error != cudaSuccess) return cuda_error("drawing a token", error);
-  const ChosenToken& chosen = slots_.data()[slot];
+  const ChosenToken chosen = decoder_->steps_->slots.data()[slot];
   if (chosen.fault != ChoiceFault::kNone) return fault_of(chosen.fault);
   ++seen_;
   last_ = chosen.id;
@@ -273,10 +273,9 @@ Result<double> CudaDecoder::confidence(const DecoderMemory& memory) {
   if (auto done = staging_.upload<SamplerState>(stream, {&greedy, 1}, steps_->samplers); !done)
     return done.error();
   const auto& there = static_cast<const DecoderKeyValues&>(*memory.on_device);
-  choose_tokens_cuda(stream.get(), steps_->choice(there.logits.data(), true), steps_->workspace);
-  ChosenToken chosen{};
-  stream.download(&chosen, steps_->chosen.data(), 1);
+  choose_tokens_cuda(stream.get(), steps_->choice(there.logits.data(), true, 0), steps_->workspace);
   if (auto done = stream.wait(); !done) return done.error();
+  const ChosenToken chosen = steps_->slots.data()[0];
   if (chosen.fault != ChoiceFault::kNone) return fault_of(chosen.fault);
   return std::exp(double{chosen.best_logprob});
 }

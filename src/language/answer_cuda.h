@@ -16,28 +16,31 @@ namespace fovea {
 // know. One answer at a time has it loaded; another loads its own state and the first one loads
 // again when its turn comes.
 struct AnswerSteps {
+  static constexpr size_t kSlots = 2;  // of tokens that were drawn and not seen
+
   const void* owner = nullptr;
+  DeviceMemory<int> ids;
   DeviceMemory<TokenPosition> positions;
   DeviceMemory<RowPlace> places;
   DeviceMemory<AttentionSequence> sequences;
   DeviceMemory<float> logits;  // [sequences][vocab_size]
   DeviceMemory<SamplerState> samplers;
-  DeviceMemory<uint32_t> context;  // [sequences][words of vocab_size bits]
-  DeviceMemory<ChosenToken> chosen;
+  DeviceMemory<uint32_t> context;   // [sequences][words of vocab_size bits]
+  PinnedMemory<ChosenToken> slots;  // [kSlots], written by the device
   SamplerWorkspace workspace;
   int room = 0;  // sequences
   int vocab = 0;
 
   Status make(Stream& stream, int count, int vocab_size);
-  // Draws from logits of one sequence, into `chosen`.
-  TokenChoiceJob choice(const float* from, bool greedy);
+  // Draws from logits of one sequence, into `ids` and a slot.
+  TokenChoiceJob choice(const float* from, bool greedy, size_t slot);
 };
 
 // Moves every sequence on by the token that was chosen for it, positions and places, and embeds it:
 // hidden[s] = its row of the table, and the angles of its position. It does not begin before all
 // that was enqueued before it has ended, which attention_step_cuda relies on.
 struct StepStart {
-  const ChosenToken* chosen = nullptr;  // [sequences] each
+  const int* ids = nullptr;  // [sequences] each
   TokenPosition* positions = nullptr;
   RowPlace* places = nullptr;
   AttentionSequence* sequences_at = nullptr;
@@ -59,14 +62,12 @@ class CudaAnswer : public DeviceAnswer {
   Result<SampledToken> next(DecoderMemory& memory) override;
 
  private:
-  static constexpr size_t kSlots = 4;  // of tokens that were drawn and not seen, and then some
-
   Status open();
   Status load(const DecoderKeyValues& memory);
   Status enqueue(DecoderMemory& memory);
   Status grow(DecoderMemory& memory);
   Status upload_places(const DecoderKeyValues& memory);
-  void step();
+  void step(size_t slot);
   Result<SampledToken> take();
 
   std::shared_ptr<CudaDecoder> decoder_;
@@ -79,8 +80,7 @@ class CudaAnswer : public DeviceAnswer {
   int64_t seen_ = 0;   // of them by the host
   int last_ = 0;       // the last one it saw
   bool opened_ = false;
-  PinnedMemory<ChosenToken> slots_;
-  std::array<cudaEvent_t, kSlots> events_{};
+  std::array<cudaEvent_t, AnswerSteps::kSlots> events_{};
 };
 
 }  // namespace fovea
