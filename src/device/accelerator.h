@@ -12,6 +12,9 @@
 
 namespace fovea {
 
+// Copies bytes on several threads: what the program lends a library.
+using CopyBytes = std::function<void(void* to, const void* from, size_t bytes)>;
+
 struct AcceleratorOptions {
   int index = 0;
   bool portable = false;  // kernels that every device of its kind can run, in place of the fastest

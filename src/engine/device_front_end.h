@@ -46,7 +46,8 @@ class DeviceFrontEnd {
   virtual ~DeviceFrontEnd() = default;
 
   // Uploads a canvas, builds its pyramid and measures it; enqueued, each a stage.
-  virtual Result<std::shared_ptr<OnDevice>> prepare(const Image& canvas, Stopwatch& watch) = 0;
+  virtual Result<std::shared_ptr<OnDevice>> prepare(const Image& canvas, const CopyBytes& copy,
+                                                    Stopwatch& watch) = 0;
   // The measures, for makers and looks that the host has a hand in.
   virtual Result<PictureMeasures> measures(OnDevice& prepared) = 0;
   // Relevance and plan, made on the device.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/front_end.h"
 
+#include <cstring>
 #include <utility>
 
 #include "base/check.h"
@@ -45,7 +46,14 @@ Result<Prepared> prepare(Threads& threads, Image image, const CanvasLimits& limi
   Image fitted = fit_canvas(threads, std::move(image), *canvas);
   watch.lap("canvas");
   if (device != nullptr) {
-    auto there = device->prepare(fitted, watch);
+    const auto copy = [&](void* to, const void* from, size_t bytes) {
+      constexpr int64_t kChunk = int64_t{64} << 10;
+      threads.for_each(static_cast<int64_t>(bytes), kChunk, [&](int64_t begin, int64_t end) {
+        std::memcpy(static_cast<char*>(to) + begin, static_cast<const char*>(from) + begin,
+                    static_cast<size_t>(end - begin));
+      });
+    };
+    auto there = device->prepare(fitted, copy, watch);
     if (!there) return there.error();
     return Prepared(size, std::move(fitted), std::move(*there));
   }

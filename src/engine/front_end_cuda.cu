@@ -18,9 +18,9 @@ MakerKind kind_of(const std::string& maker) {
   return static_cast<MakerKind>(found - std::begin(kMakerNames));
 }
 
-void download_map(Stream& stream, const DeviceMaps& from, Map& to) {
+void download_map(Stream& stream, Downloads& downloads, const DeviceMaps& from, Map& to) {
   to = Map(from.grid);
-  stream.download(to.score.data(), from.score, to.score.size());
+  downloads.add(stream, to.score.data(), from.score, to.score.size());
 }
 
 }  // namespace
@@ -41,7 +41,8 @@ Result<RelevanceWorkspace*> CudaFrontEnd::workspace_for(Size canvas) {
   return workspace.get();
 }
 
-Result<std::shared_ptr<OnDevice>> CudaFrontEnd::prepare(const Image& canvas, Stopwatch& watch) {
+Result<std::shared_ptr<OnDevice>> CudaFrontEnd::prepare(const Image& canvas, const CopyBytes& copy,
+                                                        Stopwatch& watch) {
   const CudaAccelerator::Turn turn(*device_);
   const auto workspace = workspace_for(canvas.size);
   if (!workspace) return workspace.error();
@@ -53,8 +54,8 @@ Result<std::shared_ptr<OnDevice>> CudaFrontEnd::prepare(const Image& canvas, Sto
   cudaStream_t stream = device_->stream().get();
   const DevicePyramids pyramids = prepared->pyramid.view();
   FOVEA_CHECK(pyramids.stride_bytes[0] == int64_t{3} * canvas.size.width_px);
-  if (auto sent =
-          staging_.upload(device_->stream(), std::as_bytes(std::span(canvas.rgb)), pyramids.rgb[0]);
+  if (auto sent = staging_.upload(device_->stream(), std::as_bytes(std::span(canvas.rgb)),
+                                  pyramids.rgb[0], copy);
       !sent)
     return sent.error();
   watch.lap("upload");
@@ -72,16 +73,17 @@ Result<PictureMeasures> CudaFrontEnd::measures(OnDevice& prepared) {
   const auto& there = static_cast<const PreparedOnDevice&>(prepared);
   Stream& stream = device_->stream();
   PictureMeasures here;
-  download_map(stream, there.relevance.maps().information, here.relevance.information);
-  download_map(stream, there.relevance.maps().salience, here.relevance.salience);
+  if (auto opened = downloads_.open(); !opened) return opened.error();
+  download_map(stream, downloads_, there.relevance.maps().information, here.relevance.information);
+  download_map(stream, downloads_, there.relevance.maps().salience, here.relevance.salience);
   const DeviceDetail& detail = there.detail.detail();
   for (int level = 0; level < detail.levels; ++level) {
     here.detail.grid.push_back(detail.grid[level]);
     auto& lost = here.detail.lost.emplace_back(static_cast<size_t>(detail.grid[level].cells()));
     if (detail.lost[level] != nullptr)
-      stream.download(lost.data(), detail.lost[level], lost.size());
+      downloads_.add(stream, lost.data(), detail.lost[level], lost.size());
   }
-  if (auto done = stream.wait(); !done) return done.error();
+  if (auto done = downloads_.finish(stream); !done) return done.error();
   return here;
 }
 
@@ -127,13 +129,13 @@ void CudaFrontEnd::download_maps(const PreparedOnDevice& prepared, bool coupled,
                                  Relevance& relevance) {
   Stream& stream = device_->stream();
   const DeviceRelevance& maps = prepared.relevance.maps();
-  download_map(stream, maps.information, relevance.information);
-  download_map(stream, maps.salience, relevance.salience);
-  if (coupled) download_map(stream, maps.coupling, relevance.coupling);
-  download_map(stream, maps.compress_particularize, relevance.compress_particularize);
-  download_map(stream, maps.exploit_explore, relevance.exploit_explore);
-  download_map(stream, maps.focus_diversify, relevance.focus_diversify);
-  download_map(stream, maps.relevance, relevance.relevance);
+  download_map(stream, downloads_, maps.information, relevance.information);
+  download_map(stream, downloads_, maps.salience, relevance.salience);
+  if (coupled) download_map(stream, downloads_, maps.coupling, relevance.coupling);
+  download_map(stream, downloads_, maps.compress_particularize, relevance.compress_particularize);
+  download_map(stream, downloads_, maps.exploit_explore, relevance.exploit_explore);
+  download_map(stream, downloads_, maps.focus_diversify, relevance.focus_diversify);
+  download_map(stream, downloads_, maps.relevance, relevance.relevance);
 }
 
 // The fixations that a cortical plan took by itself.
@@ -177,13 +179,14 @@ Result<PlanAnswer> CudaFrontEnd::choose(OnDevice& prepared, const PlanRequest& r
   make_plans_cuda(stream.get(), kind_of(request.maker), *scene, workspace, plans);
 
   PlanAnswer answer;
+  if (auto opened = downloads_.open(); !opened) return opened.error();
   answer.fixations = request.fixations;
   answer.cells.resize(static_cast<size_t>(room));
   int count = 0;
-  stream.download(answer.cells.data(), plans.cells, answer.cells.size());
-  stream.download(&count, plans.counts, 1);
+  downloads_.add(stream, answer.cells.data(), plans.cells, answer.cells.size());
+  downloads_.add(stream, &count, plans.counts, 1);
   download_maps(there, request.coupling != nullptr, answer.relevance);
-  if (auto done = stream.wait(); !done) return done.error();
+  if (auto done = downloads_.finish(stream); !done) return done.error();
   answer.cells.resize(static_cast<size_t>(count));
   if (request.maker == "cortical" && request.fixations.empty())
     if (auto found = find_peaks(*scene, workspace, answer); !found) return found.error();

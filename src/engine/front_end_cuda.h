@@ -32,7 +32,8 @@ class CudaFrontEnd : public DeviceFrontEnd {
   CudaFrontEnd(std::shared_ptr<CudaAccelerator> device, std::shared_ptr<CudaTower> tower)
       : device_(std::move(device)), tower_(std::move(tower)) {}
 
-  Result<std::shared_ptr<OnDevice>> prepare(const Image& canvas, Stopwatch& watch) override;
+  Result<std::shared_ptr<OnDevice>> prepare(const Image& canvas, const CopyBytes& copy,
+                                            Stopwatch& watch) override;
   Result<PictureMeasures> measures(OnDevice& prepared) override;
   Result<PlanAnswer> choose(OnDevice& prepared, const PlanRequest& request) override;
   Result<int64_t> sample(OnDevice& prepared, std::span<const Cell> cells) override;
@@ -66,6 +67,7 @@ class CudaFrontEnd : public DeviceFrontEnd {
   std::shared_ptr<CudaAccelerator> device_;
   std::shared_ptr<CudaTower> tower_;
   Staging staging_;
+  Downloads downloads_;
   PlanMemory plans_;
   // By canvas; a few, since most pictures of a process are of few sizes.
   std::map<std::pair<int, int>, std::unique_ptr<RelevanceWorkspace>> workspaces_;

@@ -58,7 +58,7 @@ TEST_F(FrontEndCuda, MeasuresWhatTheCpuMeasures) {
   for (const Size size : {Size{32, 32}, Size{320, 192}, Size{96, 512}}) {
     const Image canvas = scene(size, 3);
     const Pyramid pyramid = build_pyramid(threads_, canvas);
-    const auto prepared = front_end_->prepare(canvas, watch_);
+    const auto prepared = front_end_->prepare(canvas, {}, watch_);
     ASSERT_TRUE(prepared);
     const auto measures = front_end_->measures(**prepared);
     ASSERT_TRUE(measures);
@@ -72,7 +72,7 @@ TEST_F(FrontEndCuda, MeasuresWhatTheCpuMeasures) {
 TEST_F(FrontEndCuda, ChoosesWhatTheCpuChooses) {
   const Size size{320, 256};
   const Image canvas = scene(size, 8);
-  const auto prepared = front_end_->prepare(canvas, watch_);
+  const auto prepared = front_end_->prepare(canvas, {}, watch_);
   ASSERT_TRUE(prepared);
   const Prepared here(size, build_pyramid(threads_, canvas),
                       measure_detail(threads_, build_pyramid(threads_, canvas)));
@@ -101,7 +101,7 @@ TEST_F(FrontEndCuda, ChoosesWhatTheCpuChooses) {
 
 TEST_F(FrontEndCuda, RefusesWhatTheCpuRefuses) {
   const Image canvas = scene({64, 64}, 1);
-  const auto prepared = front_end_->prepare(canvas, watch_);
+  const auto prepared = front_end_->prepare(canvas, {}, watch_);
   ASSERT_TRUE(prepared);
   const Prepared there(canvas.size, canvas, *prepared);
   Stopwatch watch;
@@ -118,7 +118,7 @@ TEST_F(FrontEndCuda, ManySizesInTurn) {
   for (int round = 0; round < 2; ++round)
     for (int side = 1; side <= 10; ++side) {
       const Image canvas = scene({32 * side, 32}, static_cast<unsigned>(side));
-      const auto prepared = front_end_->prepare(canvas, watch_);
+      const auto prepared = front_end_->prepare(canvas, {}, watch_);
       ASSERT_TRUE(prepared);
       const auto measures = front_end_->measures(**prepared);
       ASSERT_TRUE(measures);
