@@ -269,10 +269,10 @@ void CudaDecoder::attend(const Pass& pass, int index, const PassOptions& options
   const AttentionReadout* readout = options.readout;
   if (pass.max_count == 1 && pass.rows == pass.sequences && readout == nullptr &&
       attention_step_takes(turn)) {
-    attention_step_cuda(
-        stream,
-        {.turn = turn, .scale = shape.scale, .max_keys = pass.max_keys, .out = work_.narrow.data()},
-        attention_);
+    StepShape step{
+        .turn = turn, .scale = shape.scale, .max_keys = pass.max_keys, .out = work_.narrow.data()};
+    if (device_->kernels() == KernelChoice::kPortable) step.split.cluster = 0;
+    attention_step_cuda(stream, step, attention_);
     return;
   }
   turn_heads_cuda(stream, turn);

@@ -31,6 +31,7 @@ Status AttentionWorkspace::open(cudaStream_t stream, size_t floats) {
   if (error != cudaSuccess) return cuda_error("the device's properties", error);
   multiprocessors_ = properties.multiProcessorCount;
   tensor_cores_ = properties.major >= 8 && attention_flash_is_compiled();
+  clusters_ = attention_clusters_are_compiled();
   const auto parts = static_cast<size_t>(multiprocessors_ * kPartsOfMultiprocessor);
   if (Status made = parts_.at_least(std::max(floats, parts * kPartFloats)); !made) return made;
   if (Status made = done_.at_least(parts); !made) return made;

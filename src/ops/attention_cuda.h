@@ -50,12 +50,15 @@ class AttentionWorkspace {
   bool tensor_cores() const { return tensor_cores_; }
   // For tests: the kernels with tensor cores where the device would not be given them.
   void set_tensor_cores(bool has) { tensor_cores_ = has; }
+  // Whether blocks can be clusters.
+  bool clusters() const { return clusters_; }
 
  private:
   DeviceMemory<float> parts_;
   DeviceMemory<unsigned> done_;  // zero before and after each kernel
   int multiprocessors_ = 0;
   bool tensor_cores_ = false;
+  bool clusters_ = false;
 };
 
 // out[q_begin + i] = the attention of query q[q_begin + i]; rows of q and out are

@@ -48,6 +48,8 @@ void attention_portable_cuda(cudaStream_t stream, const AttentionShape& shape, A
                              AttentionWorkspace& workspace);
 // Whether the kernel with tensor cores was compiled for this device.
 bool attention_flash_is_compiled();
+// Whether the kernel of blocks in clusters (attention_step_cuda.h) was.
+bool attention_clusters_are_compiled();
 // Into how many parts the keys may go, so that the blocks become at most `wanted`.
 int attention_splits(const AttentionShape& shape, int blocks, int wanted, const SplitRule& rule);
 

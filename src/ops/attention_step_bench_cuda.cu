@@ -16,11 +16,16 @@ constexpr int kHeadDim = 128;
 constexpr int kCacheLayers = 28;  // taken by turns: a layer of a decoder is never in the cache
 
 constexpr StepSplit kSplits[] = {
-    {},
-    {.warps = 8, .part_keys = 128},
-    {.warps = 16, .part_keys = 128},
-    {.warps = 16, .part_keys = 256},
+    {.cluster = 8, .cluster_warps = 16},           {.cluster = 8, .cluster_warps = 8},
+    {.cluster = 4, .cluster_warps = 16},           {.cluster = 4, .cluster_warps = 8},
+    {.cluster = 0, .warps = 8, .part_keys = 64},   {.cluster = 0, .warps = 8, .part_keys = 128},
+    {.cluster = 0, .warps = 16, .part_keys = 128}, {.cluster = 0, .warps = 16, .part_keys = 256},
 };
+
+std::string variant_of(const StepSplit& split) {
+  return split.cluster > 0 ? text_of("/cluster%dx%d", split.cluster, split.cluster_warps)
+                           : text_of("/%dx%d", split.warps, split.part_keys);
+}
 
 class StepBench {
  public:
@@ -42,6 +47,7 @@ class StepBench {
     wanted_ = result_of(two);
     time(two, name_ + "/two-kernels");
     for (const StepSplit& split : kSplits) {
+      if (split.cluster > 0 && !workspace_.clusters()) continue;
       const auto one = [&](int layer) {
         attention_step_cuda(bench_.get(),
                             {.turn = turn(layer),
@@ -51,7 +57,7 @@ class StepBench {
                              .split = split},
                             workspace_);
       };
-      time(one, name_ + text_of("/%dx%d", split.warps, split.part_keys));
+      time(one, name_ + variant_of(split));
     }
   }
 

@@ -8,19 +8,17 @@
 // new key and the new value, rounded to bf16 as in memory. The part that holds the new key writes
 // it there, and all see it in shared memory. The block of a key head that ends last puts the parts
 // together. Sums are f32. Any device; half of the registers of a multiprocessor stay free for the
-// next kernel.
+// next kernel. Where there are clusters attention_step_cluster_cuda.cu does it with less waiting.
 #include "ops/attention_step_cuda.h"
 
 #include <algorithm>
 
 #include "base/check.h"
-#include "device/cuda/load.h"
 #include "ops/attention_step_parts_cuda.h"
 
 namespace fovea {
 namespace {
 
-constexpr int kMostStepRows = 4;
 constexpr int kStepsAtOnce = 4;  // keys of a lane, before the kernel before has ended
 constexpr int kStepsLater = 2;   // ... and after, where results take registers too
 // Keys of a part that are on their way to L2 ahead of those to registers: enough to hide the
@@ -40,21 +38,6 @@ __device__ void prefetch_keys(const StepCall& call, const RowPlace& place, int k
   }
 }
 
-// Puts the new key and value to their place, 16 bytes a thread.
-template <class Shared>
-__device__ void write_token(const StepCall& call, int position, int kv_head, const Shared& shared) {
-  const RowPlace& place = shared.place;
-  const int chunks = call.turn.head_dim / 8;
-  const int thread = static_cast<int>(threadIdx.x);
-  if (thread >= 2 * chunks) return;
-  const bool is_key = thread < chunks;
-  const int at = (is_key ? thread : thread - chunks) * 8;
-  bf16* to = (is_key ? place.keys : place.values) + at + offset_of_keys(call, place, kv_head) +
-             int64_t{position} * call.turn.head_dim;
-  *reinterpret_cast<uint4*>(to) =
-      *reinterpret_cast<const uint4*>(shared.heads[call.group + (is_key ? 0 : 1)] + at);
-}
-
 // Where the parts of a row of qkv and a key head lie.
 struct StepParts {
   float* sums;     // [splits][rows][dims]
@@ -65,11 +48,6 @@ __device__ StepParts parts_of(const StepCall& call, int rows, int dims) {
   const auto slot = static_cast<int64_t>(blockIdx.z * gridDim.y + blockIdx.y);
   return {call.parts + slot * call.splits * rows * dims,
           call.parts + (slots * rows * dims + slot * rows * 2) * call.splits};
-}
-
-__device__ bf16* out_of(const StepCall& call, int row) {
-  return call.out + blockIdx.z * call.out_stride +
-         static_cast<int64_t>(blockIdx.y * call.group + row) * call.turn.head_dim;
 }
 
 // out = all parts together. Sums do not wait for their weights; threads that have the same four
@@ -158,8 +136,8 @@ template <int kWarps, int kRows, int kLanes>
 __global__ void __launch_bounds__(kWarps * 32, (kRows <= 2 ? 32 : 16) / kWarps)
     attend_step(const __grid_constant__ StepCall call) {
   using Block = StepBlock<kWarps, kRows, kLanes>;
-  using Keys = typename Block::template Keys<kStepsAtOnce>;
-  using LaterKeys = typename Block::template Keys<kStepsLater>;
+  constexpr int kKeysAtOnce = kStepsAtOnce * Block::kKeysOfStep;
+  constexpr int kKeysLater = kStepsLater * Block::kKeysOfStep;
   __shared__ typename Block::Shared shared;
   let_next_start();
   const auto kv_head = static_cast<int>(blockIdx.y);
@@ -172,11 +150,11 @@ __global__ void __launch_bounds__(kWarps * 32, (kRows <= 2 ? 32 : 16) / kWarps)
   const int early = shared.place.position;
   if (begin > early + 1) return;  // beyond the newest key, which is at most one on
   Block block(call.turn.head_dim, offset_of_keys(call, shared.place, kv_head));
-  Keys keys;
+  StepKeys<kStepsAtOnce> keys;
   block.load(shared.place, begin, early, keys);
   const bool is_last = blockIdx.x + 1 == gridDim.x;
   const int early_end = is_last ? early + 1 : min(early + 1, begin + call.part_keys);
-  const int later = begin + Keys::kCount;
+  const int later = begin + kKeysAtOnce;
   prefetch_keys(call, shared.place, kv_head, later, min(early_end, later + kKeysAhead));
 
   wait_for_previous();
@@ -187,11 +165,11 @@ __global__ void __launch_bounds__(kWarps * 32, (kRows <= 2 ? 32 : 16) / kWarps)
   const int end = is_last ? newest + 1 : min(newest + 1, begin + call.part_keys);
   if (newest < end) write_token(call, newest, kv_head, shared);
   block.see(shared, call, begin, newest, keys);
-  for (int next = later; next < end; next += LaterKeys::kCount) {
-    LaterKeys those;
+  for (int next = later; next < end; next += kKeysLater) {
+    StepKeys<kStepsLater> those;
     block.load(shared.place, next, newest - 1, those);
     const int ahead = next + kKeysAhead;
-    prefetch_keys(call, shared.place, kv_head, ahead, min(end, ahead + LaterKeys::kCount));
+    prefetch_keys(call, shared.place, kv_head, ahead, min(end, ahead + kKeysLater));
     block.see(shared, call, next, newest, those);
   }
   block.state.template join<kLanes>(shared.warps);
@@ -227,32 +205,19 @@ void launch_step(cudaStream_t stream, const StepShape& shape, StepCall call,
       call);
 }
 
-template <int kWarps, int kRows>
-void choose_lanes(cudaStream_t stream, const StepShape& shape, const StepCall& call,
-                  const AttentionWorkspace& workspace) {
-  if (call.turn.head_dim <= 64)
-    launch_step<kWarps, kRows, 8>(stream, shape, call, workspace);
-  else
-    launch_step<kWarps, kRows, 16>(stream, shape, call, workspace);
-}
-
-template <int kWarps>
-void choose_rows(cudaStream_t stream, const StepShape& shape, const StepCall& call,
-                 const AttentionWorkspace& workspace) {
-  if (call.group == 1)
-    choose_lanes<kWarps, 1>(stream, shape, call, workspace);
-  else if (call.group == 2)
-    choose_lanes<kWarps, 2>(stream, shape, call, workspace);
-  else
-    choose_lanes<kWarps, kMostStepRows>(stream, shape, call, workspace);
-}
-
 TurnJob with_strides(TurnJob turn) {
   if (turn.stride == 0) turn.stride = int64_t{turn.heads + 2 * turn.kv_heads} * turn.head_dim;
   return turn;
 }
 
 }  // namespace
+
+void attend_step_in_parts(cudaStream_t stream, const StepShape& shape, const StepCall& call,
+                          const AttentionWorkspace& workspace) {
+  choose_step(shape.split.warps, call, [&](auto warps, auto rows, auto lanes) {
+    launch_step<warps, rows, lanes>(stream, shape, call, workspace);
+  });
+}
 
 bool attention_step_takes(const TurnJob& turn) {
   return turn.kv_heads > 0 && turn.heads % turn.kv_heads == 0 &&
@@ -264,6 +229,8 @@ void attention_step_cuda(cudaStream_t stream, const StepShape& shape,
                          AttentionWorkspace& workspace) {
   FOVEA_CHECK(attention_step_takes(shape.turn) && shape.scale > 0);
   FOVEA_CHECK(shape.split.warps == 8 || shape.split.warps == 16);
+  FOVEA_CHECK(shape.split.cluster_warps == 8 || shape.split.cluster_warps == 16);
+  FOVEA_CHECK(shape.split.cluster >= 0 && shape.split.cluster <= 8);
   const TurnJob turn = with_strides(shape.turn);
   if (turn.rows == 0) return;
   const StepCall call{
@@ -276,10 +243,10 @@ void attention_step_cuda(cudaStream_t stream, const StepShape& shape,
       .splits = 1,
       .parts = workspace.parts(),
       .done = workspace.done()};
-  if (shape.split.warps == 8)
-    choose_rows<8>(stream, shape, call, workspace);
+  if (shape.split.cluster > 0 && workspace.clusters())
+    attend_step_in_clusters(stream, shape, call, workspace);
   else
-    choose_rows<16>(stream, shape, call, workspace);
+    attend_step_in_parts(stream, shape, call, workspace);
 }
 
 }  // namespace fovea

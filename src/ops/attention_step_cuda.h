@@ -8,8 +8,14 @@
 
 namespace fovea {
 
-// How keys are shared by blocks. All of it is for speed alone.
+// How keys are shared by blocks. All of it is for speed alone. In clusters where the workspace has
+// them, in parts otherwise.
 struct StepSplit {
+  // Clusters: so many blocks or less to a key head, 1, 2, 4 or 8, of so many warps, 8 or 16; no
+  // blocks: in parts.
+  int cluster = 8;
+  int cluster_warps = 8;
+  // Parts.
   int warps = 8;       // of a block: 8 or 16; a warp takes 8 keys at once, 16 of up to 64 values
   int part_keys = 64;  // of a block, rounded up to what its warps take at once, unless there are
                        // more parts than kMostSplits or blocks than the device has room for

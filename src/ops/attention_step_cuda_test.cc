@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/attention_step_cuda.h"
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 #include <string>
@@ -17,14 +18,19 @@ struct StepCase {
   int head_dim;
   std::vector<int> keys;  // of each sequence, the new one included
   bool norm = true;
-  StepSplit split = {};
+  std::vector<StepSplit> splits = {{.cluster = 0}, {}};
 };
+
+std::string name(const StepSplit& split) {
+  return split.cluster > 0
+             ? std::to_string(split.cluster) + " blocks of " + std::to_string(split.cluster_warps)
+             : "parts of " + std::to_string(split.part_keys) + ", " + std::to_string(split.warps);
+}
 
 std::string name(const StepCase& shape) {
   std::string text = std::to_string(shape.heads) + "/" + std::to_string(shape.kv_heads) +
                      " heads of " + std::to_string(shape.head_dim) +
-                     (shape.norm ? ", normed" : "") + ", " + std::to_string(shape.split.warps) +
-                     " warps, keys";
+                     (shape.norm ? ", normed" : "") + ", keys";
   for (const int keys : shape.keys) text += " " + std::to_string(keys);
   return text;
 }
@@ -126,14 +132,15 @@ class AttentionStepCuda : public CudaTest {
   }
   float scale() const { return 1 / std::sqrt(static_cast<float>(given_.head_dim)); }
 
-  std::vector<bf16> step(const StepMemory& memory) {
+  // `most`: keys that it is told of; 0: those that there are.
+  std::vector<bf16> step(const StepMemory& memory, const StepSplit& split, int most = 0) {
     StepShape shape;
     shape.turn = turn(memory);
     shape.scale = scale();
-    for (const int keys : given_.keys) shape.max_keys = std::max(shape.max_keys, keys);
+    shape.max_keys = most > 0 ? most : *std::max_element(given_.keys.begin(), given_.keys.end());
     auto out = poisoned<bf16>(out_values());
     shape.out = out.data();
-    shape.split = given_.split;
+    shape.split = split;
     attention_step_cuda(stream(), shape, workspace_);
     return on_host(out);
   }
@@ -222,14 +229,16 @@ class AttentionStepCuda : public CudaTest {
     const auto memory_of_two = memory();
     const auto two = in_two_kernels(memory_of_two);
     const auto wanted = expected(memory_of_two);
-    const auto memory_of_one = memory();
-    const auto one = step(memory_of_one);
-    expect_same_memory(memory_of_one, memory_of_two);
-    for (size_t i = 0; i < wanted.size(); ++i) {
-      ASSERT_NEAR(to_float(one[i]), wanted[i], 1e-5f + std::abs(wanted[i]) / 250)
-          << name(shape) << ", value " << i;
-      ASSERT_NEAR(to_float(one[i]), to_float(two[i]), 1e-5f + std::abs(wanted[i]) / 125)
-          << name(shape) << ", value " << i;
+    for (const StepSplit& split : shape.splits) {
+      const auto memory_of_one = memory();
+      const auto one = step(memory_of_one, split);
+      expect_same_memory(memory_of_one, memory_of_two);
+      for (size_t i = 0; i < wanted.size(); ++i) {
+        ASSERT_NEAR(to_float(one[i]), wanted[i], 1e-5f + std::abs(wanted[i]) / 250)
+            << name(shape) << ", " << name(split) << ", value " << i;
+        ASSERT_NEAR(to_float(one[i]), to_float(two[i]), 1e-5f + std::abs(wanted[i]) / 125)
+            << name(shape) << ", " << name(split) << ", value " << i;
+      }
     }
   }
 
@@ -262,38 +271,53 @@ TEST_F(AttentionStepCuda, TakesSequencesOfDifferentLengths) {
   check({3, 1, 16, {9, 400}, false});
 }
 
+StepSplit in_parts(int warps, int part_keys, int whole_keys) {
+  return {.cluster = 0, .warps = warps, .part_keys = part_keys, .whole_keys = whole_keys};
+}
+
 TEST_F(AttentionStepCuda, KeysMayBeSharedInAnyWay) {
+  std::vector<StepSplit> splits;
   for (const int warps : {8, 16})
     for (const int part_keys : {1, 128, 200, 4096})
       for (const int whole_keys : {0, 300})
-        check({2, 1, 128, {1, 290}, true, {warps, part_keys, whole_keys}});
-  check({4, 1, 64, {300}, true, {16, 64, 0}});
-  check({1, 1, 128, {300}, true, {16, 64, 0}});
+        splits.push_back(in_parts(warps, part_keys, whole_keys));
+  check({2, 1, 128, {1, 290}, true, splits});
+  check({4, 1, 64, {300}, true, {in_parts(16, 64, 0)}});
+  check({1, 1, 128, {300}, true, {in_parts(16, 64, 0)}});
+}
+
+TEST_F(AttentionStepCuda, AnyBlocksMayBeACluster) {
+  std::vector<StepSplit> splits;
+  for (const int warps : {8, 16})
+    for (const int cluster : {1, 2, 4, 8})
+      splits.push_back({.cluster = cluster, .cluster_warps = warps});
+  check({2, 1, 128, {290}, true, splits});
+  check({4, 1, 128, {1300}, true, splits});
+  check({1, 1, 64, {520}, true, splits});
+  check({3, 1, 72, {1, 290}, true, splits});
 }
 
 // A graph is replayed while keys are added.
-TEST_F(AttentionStepCuda, SeesMoreKeysThanItWasToldOf) {
+TEST_F(AttentionStepCuda, SeesMoreOrLessKeysThanItWasToldOf) {
   make({2, 1, 128, {700}});
-  const auto memory_of_all = memory();
-  const auto all = step(memory_of_all);
-  StepShape shape;
-  const auto memory_of_hint = memory();
-  shape.turn = turn(memory_of_hint);
-  shape.scale = scale();
-  shape.max_keys = 256;
-  auto out = poisoned<bf16>(out_values());
-  shape.out = out.data();
-  attention_step_cuda(stream(), shape, workspace_);
-  const auto got = on_host(out);
-  for (size_t i = 0; i < all.size(); ++i)
-    ASSERT_NEAR(to_float(got[i]), to_float(all[i]), 1e-5f + std::abs(to_float(all[i])) / 125);
+  for (const StepSplit& split : given_.splits) {
+    const auto all = step(memory(), split);
+    for (const int most : {1, 256, 2048}) {
+      const auto got = step(memory(), split, most);
+      for (size_t i = 0; i < all.size(); ++i)
+        ASSERT_NEAR(to_float(got[i]), to_float(all[i]), 1e-5f + std::abs(to_float(all[i])) / 125)
+            << name(split);
+    }
+  }
 }
 
 TEST_F(AttentionStepCuda, GivesTheSameBitsEachTime) {
   make({2, 1, 128, {600}});
-  const auto first = step(memory());
-  const auto second = step(memory());
-  for (size_t i = 0; i < first.size(); ++i) ASSERT_EQ(first[i].bits, second[i].bits);
+  for (const StepSplit& split : given_.splits) {
+    const auto first = step(memory(), split);
+    const auto second = step(memory(), split);
+    for (size_t i = 0; i < first.size(); ++i) ASSERT_EQ(first[i].bits, second[i].bits);
+  }
 }
 
 #if defined(FOVEA_EMULATE)
@@ -301,15 +325,17 @@ TEST_F(AttentionStepCuda, GivesTheSameBitsEachTime) {
 TEST_F(AttentionStepCuda, PlacesMayLieOneBehindUntilThePreviousKernelHasEnded) {
   for (const int keys : {1, 2, 64, 65, 66, 129, 320}) {
     make({2, 1, 128, {keys}});
-    const auto wanted = step(memory());
-    auto memory_of_late = memory();
-    RowPlace* place = memory_of_late.places.data();
-    emulate::previous_kernel = [=](bool has_ended) {
-      place->position = has_ended ? keys - 1 : keys - 2;
-    };
-    const auto late = step(memory_of_late);
-    emulate::previous_kernel = nullptr;
-    for (size_t i = 0; i < late.size(); ++i) ASSERT_EQ(late[i].bits, wanted[i].bits) << keys;
+    for (const StepSplit& split : given_.splits) {
+      const auto wanted = step(memory(), split);
+      auto memory_of_late = memory();
+      RowPlace* place = memory_of_late.places.data();
+      emulate::previous_kernel = [=](bool has_ended) {
+        place->position = has_ended ? keys - 1 : keys - 2;
+      };
+      const auto late = step(memory_of_late, split);
+      emulate::previous_kernel = nullptr;
+      for (size_t i = 0; i < late.size(); ++i) ASSERT_EQ(late[i].bits, wanted[i].bits) << keys;
+    }
   }
 }
 #endif

@@ -2,12 +2,17 @@
 // What the blocks of attention_step_cuda do with the new token, and with keys and values.
 #pragma once
 
+#include <type_traits>
+
+#include "device/cuda/load.h"
 #include "ops/attention_few_cuda.h"
+#include "ops/attention_step_cuda.h"
 #include "ops/turn_parts_cuda.h"
 
 namespace fovea {
 
 inline constexpr int kStepVec = 8;
+inline constexpr int kMostStepRows = 4;
 
 struct StepCall {
   TurnJob turn;
@@ -84,26 +89,43 @@ __device__ void turn_token(const StepCall& call, int kv_head, Shared& shared) {
                     shared.heads[warp]);
 }
 
-// Some keys and values of a row of lanes, kApart keys between them.
-template <int kSteps, int kApart>
-struct StepKeys {
-  static constexpr int kCount = kSteps * kApart;  // of all rows of lanes
+// Puts the new key and value to their place, 16 bytes a thread.
+template <class Shared>
+__device__ void write_token(const StepCall& call, int position, int kv_head, const Shared& shared) {
+  const RowPlace& place = shared.place;
+  const int chunks = call.turn.head_dim / 8;
+  const int thread = static_cast<int>(threadIdx.x);
+  if (thread >= 2 * chunks) return;
+  const bool is_key = thread < chunks;
+  const int at = (is_key ? thread : thread - chunks) * 8;
+  bf16* to = (is_key ? place.keys : place.values) + at + offset_of_keys(call, place, kv_head) +
+             int64_t{position} * call.turn.head_dim;
+  *reinterpret_cast<uint4*>(to) =
+      *reinterpret_cast<const uint4*>(shared.heads[call.group + (is_key ? 0 : 1)] + at);
+}
 
+__device__ inline bf16* out_of(const StepCall& call, int row) {
+  return call.out + blockIdx.z * call.out_stride +
+         static_cast<int64_t>(blockIdx.y * call.group + row) * call.turn.head_dim;
+}
+
+// Some keys and values of a row of lanes.
+template <int kSteps>
+struct StepKeys {
   PackedValues<kStepVec> keys[kSteps];
   PackedValues<kStepVec> values[kSteps];
 
-  // Asks for `key` and those after it up to `last`.
+  // Asks for `key` and those `apart` keys after each other up to `last`.
   __device__ void load(const bf16* from_keys, const bf16* from_values, int head_dim, int key,
-                       int last) {
+                       int apart, int last) {
     from_keys += int64_t{key} * head_dim;
     from_values += int64_t{key} * head_dim;
 #pragma unroll
     for (int step = 0; step < kSteps; ++step)
-      keys[step] = load_wanted(from_keys + step * kApart * head_dim, key + step * kApart <= last);
+      keys[step] = load_wanted(from_keys + step * apart * head_dim, key + step * apart <= last);
 #pragma unroll
     for (int step = 0; step < kSteps; ++step)
-      values[step] =
-          load_wanted(from_values + step * kApart * head_dim, key + step * kApart <= last);
+      values[step] = load_wanted(from_values + step * apart * head_dim, key + step * apart <= last);
   }
 
   __device__ void put(int step, const PackedValues<kStepVec>& key,
@@ -119,34 +141,50 @@ class StepBlock {
   static constexpr int kDims = kLanes * kStepVec;
   static constexpr int kKeysOfStep = kWarps * 32 / kLanes;
   using Shared = StepShared<kWarps, kRows, kDims>;
-  template <int kSteps>
-  using Keys = StepKeys<kSteps, kKeysOfStep>;
 
-  // `offset`: where the keys of the head begin.
-  __device__ StepBlock(int head_dim, int64_t offset)
+  // `offset`: where the keys of the head begin; `apart`: keys from those of a step to the next
+  // ones.
+  __device__ StepBlock(int head_dim, int64_t offset, int apart = kKeysOfStep)
       : dim_(static_cast<int>(threadIdx.x) % kLanes * kStepVec),
         head_dim_(head_dim),
+        apart_(apart),
         offset_(offset + dim_) {
     state.clear();
   }
 
   // Asks for the keys from `begin` on, up to `last`, which others may still write.
   template <int kSteps>
-  __device__ void load(const RowPlace& place, int begin, int last, Keys<kSteps>& keys) const {
-    keys.load(place.keys + offset_, place.values + offset_, head_dim_, begin + first(),
+  __device__ void load(const RowPlace& place, int begin, int last, StepKeys<kSteps>& keys) const {
+    keys.load(place.keys + offset_, place.values + offset_, head_dim_, begin + first(), apart_,
               dim_ < head_dim_ ? last : -1);
+  }
+
+  // So many steps of keys from `begin` on, up to `last`, will be read soon. A lane asks for a line.
+  template <int kSteps>
+  __device__ void prefetch(const RowPlace& place, int begin, int last) const {
+    constexpr int kLineValues = kLineBytes / static_cast<int>(sizeof(bf16));
+    constexpr int kLines = kDims / kLineValues;  // of a key
+    const int lane = static_cast<int>(threadIdx.x) % kLanes;
+    const bf16* from = (lane % 2 == 0 ? place.keys : place.values) + offset_ - dim_ +
+                       lane / 2 % kLines * kLineValues;
+#pragma unroll
+    for (int of_step = 0; of_step < kSteps; of_step += kLanes / (2 * kLines)) {
+      const int step = of_step + lane / (2 * kLines);
+      const int key = begin + first() + step * apart_;
+      if (step < kSteps && key <= last) prefetch_line(from + int64_t{key} * head_dim_);
+    }
   }
 
   // Sees what was loaded from `begin` on, up to the newest.
   template <int kSteps>
   __device__ void see(const Shared& shared, const StepCall& call, int begin, int newest,
-                      Keys<kSteps>& keys) {
+                      StepKeys<kSteps>& keys) {
     const int group = call.group;
     const bool mine = dim_ < head_dim_;
     const int left = newest - begin - first();  // keys before the newest
 #pragma unroll
     for (int step = 0; step < kSteps; ++step)
-      if (mine && step * kKeysOfStep == left)
+      if (mine && step * apart_ == left)
         keys.put(step, packed(shared.heads[group]), packed(shared.heads[group + 1]));
     PackedValues<kStepVec> q[kRows];
 #pragma unroll
@@ -158,7 +196,7 @@ class StepBlock {
 #pragma unroll
       for (int row = 0; row < kRows; ++row) {
         const float dot = dot_of_row<kLanes>(q[row], keys.keys[step]);
-        scores[row][step] = step * kKeysOfStep <= left ? dot * call.scale : minus_infinity();
+        scores[row][step] = step * apart_ <= left ? dot * call.scale : minus_infinity();
       }
     }
 #pragma unroll
@@ -176,7 +214,37 @@ class StepBlock {
 
   int dim_;
   int head_dim_;
+  int apart_;
   int64_t offset_;
 };
+
+// Calls then(warps, rows, lanes), all of them constants, with those that a call needs.
+template <class Then>
+void choose_step(int warps, const StepCall& call, const Then& then) {
+  const auto with_lanes = [&](auto its_warps, auto rows) {
+    if (call.turn.head_dim <= 64)
+      then(its_warps, rows, std::integral_constant<int, 8>());
+    else
+      then(its_warps, rows, std::integral_constant<int, 16>());
+  };
+  const auto with_rows = [&](auto its_warps) {
+    if (call.group == 1)
+      with_lanes(its_warps, std::integral_constant<int, 1>());
+    else if (call.group == 2)
+      with_lanes(its_warps, std::integral_constant<int, 2>());
+    else
+      with_lanes(its_warps, std::integral_constant<int, kMostStepRows>());
+  };
+  if (warps == 8)
+    with_rows(std::integral_constant<int, 8>());
+  else
+    with_rows(std::integral_constant<int, 16>());
+}
+
+// The two ways of attention_step_cuda; the second where the workspace has clusters.
+void attend_step_in_parts(cudaStream_t stream, const StepShape& shape, const StepCall& call,
+                          const AttentionWorkspace& workspace);
+void attend_step_in_clusters(cudaStream_t stream, const StepShape& shape, const StepCall& call,
+                             const AttentionWorkspace& workspace);
 
 }  // namespace fovea

@@ -5,7 +5,8 @@
 // bounds.
 //
 // What is offered is what the kernels use. Blocks of a launch run one after the other in order, so
-// a kernel whose blocks wait for each other does not end here. Tensor cores are emulated by the
+// a kernel whose blocks wait for each other does not end here, unless they are of one cluster; such
+// a kernel has dynamic shared memory alone. Tensor cores are emulated by the
 // functions of mma.h; textures and graphs are not (kEmulated tells).
 #pragma once
 
@@ -72,9 +73,18 @@ struct Place {
 Place& place();
 unsigned char* shared_memory();
 
-void run(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()>& kernel);
+struct EmulatedGrid {
+  dim3 grid;
+  dim3 block;
+  int cluster = 1;  // blocks that run together, along x
+  size_t shared_bytes = 0;
+};
+void run(const EmulatedGrid& grid, const std::function<void()>& kernel);
 
 void sync_block();
+void sync_cluster();
+int cluster_rank();                  // of the running block
+unsigned char* shared_of(int rank);  // the dynamic shared memory of a block of this cluster
 void sync_warp(unsigned mask);
 int lane();  // of the running thread in its warp
 // Counts the threads of the block for which `value` holds; all of them wait.
@@ -88,7 +98,7 @@ void gather(const void* mine, size_t bytes, void* all);
 // For tests: the device has no memory after so many allocations; below 0: as long as it has.
 extern int allocations_left;
 // For tests: what the kernel before one that overlaps it writes. Called with false before a block
-// begins, to take it back, and with true by each thread that waits for that kernel.
+// or cluster begins, to take it back, and with true by each thread that waits for that kernel.
 extern std::function<void(bool has_ended)> previous_kernel;
 
 }  // namespace fovea::emulate

@@ -69,7 +69,8 @@ struct Fiber {
   Fiber& operator=(const Fiber&) = delete;
 
   uint3 thread;
-  int index = 0;
+  int index = 0;  // within the cluster
+  int rank = 0;
   bool started = false;
   bool done = false;
   char* stack = nullptr;
@@ -87,32 +88,43 @@ Fiber::Fiber() {
 
 Fiber::~Fiber() { munmap(stack, kStackBytes); }
 
-class Block {
- public:
-  void run(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()>& kernel);
+// One block of those that run together.
+struct Member {
+  uint3 block;
+  Barrier barrier;
+  int count = 0;
+  std::vector<unsigned char> shared;
+};
 
-  void sync() {
-    Barrier& barrier = barrier_;
-    const int64_t round = barrier.round;
-    if (++barrier.arrived == barrier.expected) {
-      barrier.pass();
-      return;
-    }
-    while (barrier.round == round) yield();
-  }
+// The blocks of a cluster, which mostly is one block.
+class Cluster {
+ public:
+  // `first`: the first block of it; others follow it in x.
+  void run(uint3 first, const EmulatedGrid& grid, const std::function<void()>& kernel);
+
+  void sync() { wait_at(mine().barrier); }
+  void sync_all() { wait_at(barrier_); }
+  int rank() const { return current_->rank; }
   void sync_warp(unsigned mask) {
     Warp& warp = warp_of(*current_);
     meet(warp, meeting(warp, mask));
   }
   int lane() const { return lane_of(*current_); }
   int count(bool value) {
-    count_ += value ? 1 : 0;
+    int& count = mine().count;
+    count += value ? 1 : 0;
     sync();
-    const int counted = count_;
+    const int counted = count;
     sync();
-    count_ = 0;
+    count = 0;
     sync();
     return counted;
+  }
+  unsigned char* shared_of(int rank) {
+    std::vector<unsigned char>& shared = members_[static_cast<size_t>(rank)].shared;
+    void* at = shared.data();
+    size_t space = shared.size();
+    return static_cast<unsigned char*>(std::align(16, 1, at, space));
   }
   uint64_t exchange(unsigned mask, uint64_t value, int lane) {
     return give(warp_of(*current_), mask, value)[lane];
@@ -134,9 +146,17 @@ class Block {
   }
 
   Place place;
-  std::vector<unsigned char> shared;
 
  private:
+  void wait_at(Barrier& barrier) {
+    const int64_t round = barrier.round;
+    if (++barrier.arrived == barrier.expected) {
+      barrier.pass();
+      return;
+    }
+    while (barrier.round == round) yield();
+  }
+  Member& mine() { return members_[static_cast<size_t>(current_->rank)]; }
   static int lane_of(const Fiber& fiber) { return fiber.index % kWarp; }
   Warp& warp_of(const Fiber& fiber) { return warps_[static_cast<size_t>(fiber.index / kWarp)]; }
 
@@ -181,8 +201,8 @@ class Block {
   const std::function<void()>* kernel_ = nullptr;
   std::vector<std::unique_ptr<Fiber>> fibers_;
   std::vector<Warp> warps_;
-  Barrier barrier_;
-  int count_ = 0;
+  std::vector<Member> members_;
+  Barrier barrier_;  // of all blocks
   Fiber* current_ = nullptr;
   Mark home_at_{};
   void* home_fake_stack_ = nullptr;
@@ -190,40 +210,41 @@ class Block {
   size_t home_stack_bytes_ = 0;
 };
 
-thread_local Block* running = nullptr;
+thread_local Cluster* running = nullptr;
 
-Block& here() {
+Cluster& here() {
   FOVEA_CHECK(running != nullptr);  // a function of the device was called by the host
   return *running;
 }
 
 // A stack serves one thread after the other: it is entered once and never left, so that sanitizers,
 // which follow calls and returns, find them in pairs.
-void Block::enter() {
-  Block& block = here();
+void Cluster::enter() {
+  Cluster& cluster = here();
 #if defined(__SANITIZE_ADDRESS__)
-  __sanitizer_finish_switch_fiber(nullptr, &block.home_stack_, &block.home_stack_bytes_);
+  __sanitizer_finish_switch_fiber(nullptr, &cluster.home_stack_, &cluster.home_stack_bytes_);
 #endif
   for (;;) {
-    (*block.kernel_)();
-    block.finish(*block.current_);
-    block.yield();
+    (*cluster.kernel_)();
+    cluster.finish(*cluster.current_);
+    cluster.yield();
   }
 }
 
-void Block::start(Fiber& fiber) {
+void Cluster::start(Fiber& fiber) {
   fiber.started = true;
   getcontext(&fiber.context);
   fiber.context.uc_stack.ss_sp = fiber.stack;
   // Not all stacks begin at the same place of a page, or they would push each other out of caches.
   fiber.context.uc_stack.ss_size = kStackBytes - static_cast<size_t>(fiber.index % 61) * 192;
   fiber.context.uc_link = nullptr;
-  makecontext(&fiber.context, &Block::enter, 0);
+  makecontext(&fiber.context, &Cluster::enter, 0);
 }
 
-void Block::resume(Fiber& fiber) {
+void Cluster::resume(Fiber& fiber) {
   current_ = &fiber;
   place.thread = fiber.thread;
+  place.block = members_[static_cast<size_t>(fiber.rank)].block;
   const bool fresh = !fiber.started;
   if (fresh) start(fiber);
 #if defined(__SANITIZE_ADDRESS__)
@@ -238,7 +259,7 @@ void Block::resume(Fiber& fiber) {
 #endif
 }
 
-void Block::yield() {
+void Cluster::yield() {
   Fiber& fiber = *current_;
 #if defined(__SANITIZE_ADDRESS__)
   __sanitizer_start_switch_fiber(&fiber.fake_stack, home_stack_, home_stack_bytes_);
@@ -250,35 +271,45 @@ void Block::yield() {
 }
 
 // A thread that has ended is waited for no more.
-void Block::finish(Fiber& fiber) {
+void Cluster::finish(Fiber& fiber) {
   fiber.done = true;
-  if (--barrier_.expected == barrier_.arrived && barrier_.arrived > 0) barrier_.pass();
+  for (Barrier* barrier : {&members_[static_cast<size_t>(fiber.rank)].barrier, &barrier_})
+    if (--barrier->expected == barrier->arrived && barrier->arrived > 0) barrier->pass();
   Warp& warp = warp_of(fiber);
   warp.alive &= ~(1u << lane_of(fiber));
   for (size_t i = 0; i < warp.meetings.size(); ++i) settle(warp, i);
 }
 
-void Block::run(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()>& kernel) {
+void Cluster::run(uint3 first, const EmulatedGrid& grid, const std::function<void()>& kernel) {
+  const dim3 block = grid.block;
   kernel_ = &kernel;
   place.block_dim = block;
-  place.grid_dim = grid;
-  shared.assign(shared_bytes + 16, 0xFF);
+  place.grid_dim = grid.grid;
   const int threads = static_cast<int>(block.x * block.y * block.z);
-  while (fibers_.size() < static_cast<size_t>(threads))
-    fibers_.push_back(std::make_unique<Fiber>());
-  warps_.assign(static_cast<size_t>((threads + kWarp - 1) / kWarp), {});
-  for (int i = 0; i < threads; ++i) {
+  const int all = threads * grid.cluster;
+  FOVEA_CHECK(grid.cluster == 1 || threads % kWarp == 0);
+  while (fibers_.size() < static_cast<size_t>(all)) fibers_.push_back(std::make_unique<Fiber>());
+  warps_.assign(static_cast<size_t>((all + kWarp - 1) / kWarp), {});
+  for (int i = 0; i < all; ++i) {
     Fiber& fiber = *fibers_[static_cast<size_t>(i)];
-    const auto at = static_cast<unsigned>(i);
+    const auto at = static_cast<unsigned>(i % threads);
     fiber.thread = {at % block.x, at / block.x % block.y, at / (block.x * block.y)};
     fiber.index = i;
+    fiber.rank = i / threads;
     fiber.done = false;
     warp_of(fiber).alive |= 1u << lane_of(fiber);
   }
-  barrier_ = {.expected = threads};
-  count_ = 0;
-  for (int left = threads; left > 0;) {
-    for (int i = 0; i < threads; ++i) {
+  members_.resize(static_cast<size_t>(grid.cluster));
+  for (Member& member : members_) {
+    member.block = first;
+    ++first.x;
+    member.barrier = {.expected = threads};
+    member.count = 0;
+    member.shared.assign(grid.shared_bytes + 16, 0xFF);
+  }
+  barrier_ = {.expected = all};
+  for (int left = all; left > 0;) {
+    for (int i = 0; i < all; ++i) {
       Fiber& fiber = *fibers_[static_cast<size_t>(i)];
       if (fiber.done) continue;
       resume(fiber);
@@ -293,11 +324,10 @@ int allocations_left = -1;
 std::function<void(bool has_ended)> previous_kernel;
 
 Place& place() { return here().place; }
-unsigned char* shared_memory() {
-  void* at = here().shared.data();
-  size_t space = here().shared.size();
-  return static_cast<unsigned char*>(std::align(16, 1, at, space));
-}
+unsigned char* shared_memory() { return shared_of(here().rank()); }
+unsigned char* shared_of(int rank) { return here().shared_of(rank); }
+int cluster_rank() { return here().rank(); }
+void sync_cluster() { here().sync_all(); }
 void sync_block() { here().sync(); }
 void sync_warp(unsigned mask) { here().sync_warp(mask); }
 int lane() { return here().lane(); }
@@ -308,16 +338,17 @@ uint64_t exchange(unsigned mask, uint64_t value, int lane) {
 unsigned ballot(unsigned mask, bool value) { return here().ballot(mask, value); }
 void gather(const void* mine, size_t bytes, void* all) { here().gather(mine, bytes, all); }
 
-void run(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()>& kernel) {
-  static thread_local Block runner;
-  FOVEA_CHECK(running == nullptr && block.x * block.y * block.z <= 1024);
+void run(const EmulatedGrid& grid, const std::function<void()>& kernel) {
+  static thread_local Cluster runner;
+  FOVEA_CHECK(running == nullptr && grid.block.x * grid.block.y * grid.block.z <= 1024);
+  const auto cluster = static_cast<unsigned>(grid.cluster);
+  FOVEA_CHECK(grid.grid.x % cluster == 0);
   running = &runner;
-  for (unsigned z = 0; z < grid.z; ++z)
-    for (unsigned y = 0; y < grid.y; ++y)
-      for (unsigned x = 0; x < grid.x; ++x) {
-        runner.place.block = {x, y, z};
+  for (unsigned z = 0; z < grid.grid.z; ++z)
+    for (unsigned y = 0; y < grid.grid.y; ++y)
+      for (unsigned x = 0; x < grid.grid.x; x += cluster) {
         if (previous_kernel) previous_kernel(false);
-        runner.run(grid, block, shared_bytes, kernel);
+        runner.run({x, y, z}, grid, kernel);
       }
   running = nullptr;
 }

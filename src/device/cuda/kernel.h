@@ -16,13 +16,17 @@ struct LaunchShape {
   // The kernel may start while the one before it ends; it calls wait_for_previous() before it reads
   // what that one wrote. What a kernel after it may read is written before it ends, as ever.
   bool overlaps = false;
+  // Blocks along x that run at the same time and see each other's shared memory (cluster.h): a
+  // divisor of grid.x, at most 8; more than one from sm_90 on.
+  int cluster = 1;
 };
 
 #if defined(FOVEA_EMULATE)
 
 template <class... Params, class... Args>
 void launch(void (*kernel)(Params...), const LaunchShape& shape, Args&&... args) {
-  emulate::run(shape.grid, shape.block, shape.shared_bytes, [&] { kernel(Params(args)...); });
+  emulate::run({shape.grid, shape.block, shape.cluster, shape.shared_bytes},
+               [&] { kernel(Params(args)...); });
 }
 
 template <class T>
@@ -44,11 +48,20 @@ void launch(void (*kernel)(Params...), const LaunchShape& shape, Args&&... args)
   config.blockDim = shape.block;
   config.dynamicSmemBytes = shape.shared_bytes;
   config.stream = shape.stream;
-  cudaLaunchAttribute attribute{};
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute.val.programmaticStreamSerializationAllowed = 1;
-  config.attrs = &attribute;
-  config.numAttrs = shape.overlaps ? 1 : 0;
+  cudaLaunchAttribute attributes[2] = {};
+  config.attrs = attributes;
+  if (shape.overlaps) {
+    cudaLaunchAttribute& attribute = attributes[config.numAttrs++];
+    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attribute.val.programmaticStreamSerializationAllowed = 1;
+  }
+  if (shape.cluster > 1) {
+    cudaLaunchAttribute& attribute = attributes[config.numAttrs++];
+    attribute.id = cudaLaunchAttributeClusterDimension;
+    attribute.val.clusterDim.x = static_cast<unsigned>(shape.cluster);
+    attribute.val.clusterDim.y = 1;
+    attribute.val.clusterDim.z = 1;
+  }
   // More than 48 KB, with what kernels declare, has to be asked for.
   if (shape.shared_bytes > size_t{40} << 10)
     cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,

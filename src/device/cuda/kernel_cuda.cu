@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels that show what the dialect means, for its test.
-#include "device/cuda/kernel.h"
+#include "device/cuda/cluster.h"
 #include "device/cuda/kernel_cuda.h"
 
 namespace fovea {
@@ -42,6 +42,33 @@ __global__ void count_by_last_block(const int* values, unsigned* done, int* tota
   for (unsigned i = threadIdx.x; i < gridDim.x; i += blockDim.x) atomicAdd(total, total[1 + i]);
 }
 
+__global__ void sum_clusters(const float* values, int size, float* sums) {
+  auto* shared = dynamic_shared<float4>();
+  const int thread = static_cast<int>(threadIdx.x);
+  const auto at = static_cast<int>(blockIdx.x * blockDim.x) + thread;
+  shared[thread] = make_float4(values[at], 0, 0, static_cast<float>(rank_in_cluster()));
+  sync_cluster();
+  float sum = 0;
+  for (int rank = 0; rank < size; ++rank) {
+    const float4 one = load_of_rank(shared + thread, rank);
+    sum += one.x * one.w;
+  }
+  sums[at] = sum;
+  leave_cluster();
+}
+
+__global__ void turn_clusters(const float2* values, int size, float2* turned) {
+  auto* shared = dynamic_shared<float2>();
+  begin_cluster();
+  const int thread = static_cast<int>(threadIdx.x);
+  const auto at = static_cast<int>(blockIdx.x * blockDim.x) + thread;
+  const float2 value = values[at];
+  wait_for_cluster();
+  store_at_rank(shared + thread, (rank_in_cluster() + 1) % size, value);
+  sync_cluster();
+  turned[at] = shared[thread];
+}
+
 }  // namespace
 
 void sum_blocks_cuda(cudaStream_t stream, const float* values, int count, int block, float* sums) {
@@ -67,6 +94,28 @@ void count_even_cuda(cudaStream_t stream, const int* values, int blocks, int blo
           .block = static_cast<unsigned>(block),
           .stream = stream},
          values, done, total);
+}
+
+void sum_clusters_cuda(cudaStream_t stream, const float* values, int blocks, int block, int cluster,
+                       float* sums) {
+  launch(sum_clusters,
+         {.grid = static_cast<unsigned>(blocks),
+          .block = static_cast<unsigned>(block),
+          .shared_bytes = static_cast<size_t>(block) * sizeof(float4),
+          .stream = stream,
+          .cluster = cluster},
+         values, cluster, sums);
+}
+
+void turn_clusters_cuda(cudaStream_t stream, const float2* values, int blocks, int block,
+                        int cluster, float2* turned) {
+  launch(turn_clusters,
+         {.grid = static_cast<unsigned>(blocks),
+          .block = static_cast<unsigned>(block),
+          .shared_bytes = static_cast<size_t>(block) * sizeof(float2),
+          .stream = stream,
+          .cluster = cluster},
+         values, cluster, turned);
 }
 
 }  // namespace fovea

@@ -16,5 +16,14 @@ void reverse_warps_cuda(cudaStream_t stream, const int* values, int blocks, int 
 // blocks] are zero before.
 void count_even_cuda(cudaStream_t stream, const int* values, int blocks, int block, unsigned* done,
                      int* total);
+// sums[b * block + i] = the sum over the blocks of b's cluster of rank * their i-th value; from
+// sm_90 on.
+void sum_clusters_cuda(cudaStream_t stream, const float* values, int blocks, int block, int cluster,
+                       float* sums);
+
+// turned[b * block + i] = the i-th value of the block before b in its cluster, the last of it where
+// b is the first; from sm_90 on.
+void turn_clusters_cuda(cudaStream_t stream, const float2* values, int blocks, int block,
+                        int cluster, float2* turned);
 
 }  // namespace fovea

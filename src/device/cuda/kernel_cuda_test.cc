@@ -47,6 +47,49 @@ TEST_F(KernelDialect, TheLastBlockSeesWhatAllWrote) {
             std::count_if(values.begin(), values.end(), [](int value) { return value % 2 == 0; }));
 }
 
+bool has_clusters() {
+  cudaDeviceProp properties{};
+  return cudaGetDeviceProperties(&properties, 0) == cudaSuccess &&
+         (kEmulated || properties.major >= 9);
+}
+
+TEST_F(KernelDialect, BlocksOfAClusterReadEachOther) {
+  if (!has_clusters()) GTEST_SKIP() << "no clusters before sm_90";
+  constexpr int kCluster = 4;
+  constexpr size_t kBlock = 64;
+  std::vector<float> values(3 * kCluster * kBlock);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i * 7 % 31);
+  const auto input = on_device(values);
+  auto sums = poisoned<float>(values.size());
+  sum_clusters_cuda(stream(), input.data(), 3 * kCluster, kBlock, kCluster, sums.data());
+  const auto result = on_host(sums);
+  for (size_t i = 0; i < values.size(); ++i) {
+    const size_t first = i / (kCluster * kBlock) * kCluster * kBlock + i % kBlock;
+    float expected = 0;
+    for (size_t rank = 0; rank < kCluster; ++rank)
+      expected += static_cast<float>(rank) * values[first + rank * kBlock];
+    EXPECT_EQ(result[i], expected) << i;
+  }
+}
+
+TEST_F(KernelDialect, BlocksOfAClusterWriteToEachOther) {
+  if (!has_clusters()) GTEST_SKIP() << "no clusters before sm_90";
+  constexpr int kCluster = 4;
+  constexpr size_t kBlock = 64;
+  std::vector<float2> values(3 * kCluster * kBlock);
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = make_float2(static_cast<float>(i), static_cast<float>(i * 7 % 31));
+  const auto input = on_device(values);
+  auto turned = poisoned<float2>(values.size());
+  turn_clusters_cuda(stream(), input.data(), 3 * kCluster, kBlock, kCluster, turned.data());
+  const auto result = on_host(turned);
+  for (size_t i = 0; i < values.size(); ++i) {
+    const size_t from = i / kBlock % kCluster == 0 ? i + (kCluster - 1) * kBlock : i - kBlock;
+    EXPECT_EQ(result[i].x, values[from].x) << i;
+    EXPECT_EQ(result[i].y, values[from].y) << i;
+  }
+}
+
 TEST_F(KernelDialect, MemoryThatThereIsNotIsAnErrorAndNoMore) {
   DeviceMemory<float> memory;
   ASSERT_TRUE(memory.allocate(8));
