@@ -209,14 +209,23 @@ class AttentionCuda : public CudaTest {
     return on_host(out);
   }
 
+  void check_tensor_cores(const std::vector<float>& wanted) {
+    expect_near(run(attention_flash_cuda), wanted, "flash");
+    expect_near(run(attention_short_cuda), wanted, "short");
+  }
+
+  void check_short(const BatchShape& shape) {
+    make(shape);
+    if (has_tensor_cores_) expect_near(run(attention_short_cuda), expected(), "short");
+  }
+
   void check_all(const BatchShape& shape) {
     make(shape);
     const auto wanted = expected();
     expect_near(run(attention_portable_cuda), wanted, "portable");
     if (shape_.max_q_count * shape.heads / shape.kv_heads <= 12)
       expect_near(run(attention_decode_cuda), wanted, "decode");
-    if (has_tensor_cores_ && shape.head_dim % 8 == 0)
-      expect_near(run(attention_flash_cuda), wanted, "flash");
+    if (has_tensor_cores_ && shape.head_dim % 8 == 0) check_tensor_cores(wanted);
     expect_near(run_chosen(KernelChoice::kBest), wanted, "best");
     expect_near(run_chosen(KernelChoice::kPortable), wanted, "portable choice");
   }
@@ -280,6 +289,46 @@ TEST_F(AttentionCuda, EqualsTheReferenceInLargeBlocks) {
   check_all({16, 8, 128, {{40, 70}}, true});
 }
 
+// The rows of a block are 16, 32 or 48, by how many blocks there are; its warps take 32 to 80 keys
+// each, in one round or several.
+TEST_F(AttentionCuda, EqualsTheReferenceWhereKeysAreFew) {
+  for (const int keys : {1, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 127, 128, 129, 257, 272, 320})
+    for (const bool causal : {false, true}) {
+      check_short({2, 1, 128, {{std::min(keys, 20), keys, keys % 2 == 0}}, causal});
+      check_short({1, 1, 64, {{std::min(keys, 33), keys, keys % 2 != 0}}, causal});
+    }
+  // All rows of a causal sequence, which see from one key to all.
+  check_short({2, 1, 128, {{100, 100}}, true});
+  check_short({1, 1, 64, {{272, 272, true}}, true});
+  for (const int group : {1, 2, 3, 8})
+    for (const int head_dim : {8, 40, 64, 72, 128})
+      check_short(
+          {group, 1, head_dim, {{17, 70}, {5, 33, true}, {0, 9}, {1, 200}}, group % 2 == 0});
+  for (const int head_dim : {32, 64, 80, 128})
+    check_short({6, 3, head_dim, {{30, 400}, {40, 90, true}, {1, 1}}, head_dim > 64, 12});
+}
+
+TEST_F(AttentionCuda, TakesFewKeysInRoundsWhereMoreComeThanWereSaid) {
+  for (const int head_dim : {64, 128}) {
+    make({2, 1, head_dim, {{9, 500, true}, {20, 700}}, true});
+    shape_.max_key_count = 100;
+    if (has_tensor_cores_) expect_near(run(attention_short_cuda), expected(), "short");
+  }
+}
+
+TEST_F(AttentionCuda, FewKeysAreForSmallProblems) {
+  const auto takes = [&](const BatchShape& shape) {
+    make(shape);
+    return attention_short_takes(
+        shape_,
+        attention_call(shape_, sequences_.data(), q_memory_.data(), q_stride_, nullptr, q_stride_),
+        workspace_);
+  };
+  EXPECT_TRUE(takes({2, 1, 128, {{20, 256}}, true}));
+  EXPECT_FALSE(takes({2, 1, 128, {{20, 4000}}, true}));
+  EXPECT_FALSE(takes({64, 64, 64, {{300, 300}}}));
+}
+
 // A graph is replayed while keys are added: the launch knows upper bounds alone.
 TEST_F(AttentionCuda, ReadsTheCountsWhenItRuns) {
   make({1, 1, 16, {{70, 600}, {5, 590}}, true});
@@ -293,13 +342,15 @@ TEST_F(AttentionCuda, ReadsTheCountsWhenItRuns) {
     const auto wanted = expected();
     expect_near(run(attention_decode_cuda), wanted, "decode");
     expect_near(run(attention_portable_cuda), wanted, "portable");
-    if (has_tensor_cores_) expect_near(run(attention_flash_cuda), wanted, "flash");
+    if (has_tensor_cores_) check_tensor_cores(wanted);
   }
 }
 
 TEST_F(AttentionCuda, GivesTheSameBitsEachTime) {
   make({4, 2, 64, {{2, 600}}, true});
-  for (const Kernel kernel : {attention_decode_cuda, attention_portable_cuda}) {
+  std::vector<Kernel> kernels{attention_decode_cuda, attention_portable_cuda};
+  if (has_tensor_cores_) kernels.push_back(attention_short_cuda);
+  for (const Kernel kernel : kernels) {
     const auto first = run(kernel);
     const auto second = run(kernel);
     for (size_t i = 0; i < first.size(); ++i) ASSERT_EQ(first[i].bits, second[i].bits);
