@@ -27,7 +27,7 @@ struct FlashLayout {
 template <int kDim, int kRows, int kThreads, class From>
 __device__ void copy_rows(bf16* shared, int head_dim, const From& row_or_null) {
   constexpr int kChunks = kDim / 8;
-#pragma unroll
+#pragma unroll 8
   for (int i = 0; i < ceil_div(kRows * kChunks, kThreads); ++i) {
     const int item = static_cast<int>(threadIdx.x) + i * kThreads;
     const int row = item / kChunks;

@@ -44,6 +44,9 @@ void attention_flash_cuda(cudaStream_t stream, const AttentionShape& shape, Atte
                           AttentionWorkspace& workspace);
 void attention_short_cuda(cudaStream_t stream, const AttentionShape& shape, AttentionCall call,
                           AttentionWorkspace& workspace);
+// The same with blocks of 16 row_warps rows, 1 to 3.
+void attention_short_cuda(cudaStream_t stream, const AttentionShape& shape,
+                          const AttentionCall& call, int row_warps);
 void attention_decode_cuda(cudaStream_t stream, const AttentionShape& shape, AttentionCall call,
                            AttentionWorkspace& workspace);
 void attention_portable_cuda(cudaStream_t stream, const AttentionShape& shape, AttentionCall call,

@@ -11,10 +11,10 @@
 namespace fovea {
 namespace {
 
-// What to tune. With the most rows of a block, blocks are not to be more than this for each
-// multiprocessor, nor keys more than these: beyond them the other kernel reads its keys less often.
 constexpr int kKeyWarps = 4;
 constexpr int kMostRowWarps = 3;
+// Blocks for each multiprocessor, and keys: where even blocks of the most rows are more, the other
+// kernel wins, which reads keys less often.
 constexpr int kShortBlocks = 1;
 constexpr int kShortKeys = 512;
 
@@ -53,8 +53,7 @@ class ShortBlock {
         first_row_(static_cast<int>(threadIdx.x) / 32 % kRowWarps * 16),
         key_warp_(static_cast<int>(threadIdx.x) / 32 / kRowWarps),
         keys_(keys_of_row(call, sequence, row_begin + rows - 1)),
-        shared_(dynamic_shared<float>()),
-        warp_(call, sequence, queries(), row_begin, first_row_) {}
+        shared_(dynamic_shared<float>()) {}
 
   // `keys_of_warp`: how many there is room for, kMany or kFew.
   __device__ void run(int keys_of_warp) {
@@ -65,25 +64,28 @@ class ShortBlock {
           return call_.q +
                  offset_of_row(call_, sequence_, kv_head_, row_begin_ + row, call_.q_stride);
         });
+    int round_keys = fetch(0, keys_of_warp);  // in one group with the queries
+    Warp warp(call_, sequence_, queries(), row_begin_, first_row_);
 #pragma unroll 1
-    for (int begin = 0; begin < keys_;) {
-      if (begin > 0) __syncthreads();
-      if (keys_of_warp > Layout::kFew && keys_ - begin > kKeyWarps * Layout::kFew) {
-        see_round<Layout::kMany>(begin);
-        begin += kKeyWarps * Layout::kMany;
-      } else {
-        see_round<Layout::kFew>(begin);
-        begin += kKeyWarps * Layout::kFew;
-      }
+    for (int begin = 0;;) {
+      if (round_keys == kKeyWarps * Layout::kMany)
+        see_round<Layout::kMany>(begin, warp);
+      else
+        see_round<Layout::kFew>(begin, warp);
+      __syncthreads();  // nobody reads keys or values any more
+      begin += round_keys;
+      if (begin >= keys_) break;
+      round_keys = fetch(begin, keys_of_warp);
     }
-    warp_.finish();
-    __syncthreads();  // nobody reads values any more
-    share_sums();
+    warp.finish();
+    share_sums(warp);
     __syncthreads();
     write_rows();
   }
 
  private:
+  using Warp = FlashWarp<kDim, 1, false>;
+
   __device__ bf16* queries() const { return reinterpret_cast<bf16*>(shared_ + Layout::kQueries); }
   __device__ float* sums_of(int key_warp, int row) const {
     return shared_ + Layout::kKeys + (key_warp * Layout::kRows + row) * Layout::kStride;
@@ -92,9 +94,23 @@ class ShortBlock {
     return reinterpret_cast<float2*>(shared_)[key_warp * Layout::kRows + row];
   }
 
-  // Asks for keys, then for values: those are on their way while scores are computed.
+  __device__ bf16* keys() const { return reinterpret_cast<bf16*>(shared_ + Layout::kKeys); }
+
+  // Asks for the keys of a round that begins there, and for its values; says how many they are.
+  __device__ int fetch(int begin, int keys_of_warp) {
+    constexpr int kFew = kKeyWarps * Layout::kFew;
+    constexpr int kMany = kKeyWarps * Layout::kMany;
+    const bool many = keys_of_warp > Layout::kFew && keys_ - begin > kFew;
+    if (many)
+      fetch_round<kMany>(begin);
+    else
+      fetch_round<kFew>(begin);
+    return many ? kMany : kFew;
+  }
+
+  // Keys first, then values: those are on their way while scores are computed.
   template <int kRoundKeys>
-  __device__ void fetch(int begin, bf16* keys, bf16* values) {
+  __device__ void fetch_round(int begin) {
     const int64_t head = offset_of_head(call_, sequence_, kv_head_);
     const auto row_of = [&](const bf16* all) {
       return [&, all](int row) -> const bf16* {
@@ -102,9 +118,10 @@ class ShortBlock {
         return key < keys_ ? all + head + int64_t{key} * call_.head_dim : nullptr;
       };
     };
-    copy_rows<kDim, kRoundKeys, Layout::kThreads>(keys, call_.head_dim, row_of(sequence_.keys));
+    copy_rows<kDim, kRoundKeys, Layout::kThreads>(keys(), call_.head_dim, row_of(sequence_.keys));
     end_copy_group();
-    copy_rows<kDim, kRoundKeys, Layout::kThreads>(values, call_.head_dim, row_of(sequence_.values));
+    copy_rows<kDim, kRoundKeys, Layout::kThreads>(keys() + kRoundKeys * Layout::kStride,
+                                                  call_.head_dim, row_of(sequence_.values));
     end_copy_group();
     if (sequence_.key_bias == nullptr) return;
     for (int i = static_cast<int>(threadIdx.x); i < min(kRoundKeys, keys_ - begin);
@@ -113,41 +130,44 @@ class ShortBlock {
   }
 
   template <int kWarpKeys>
-  __device__ void see_round(int begin) {
-    auto* keys = reinterpret_cast<bf16*>(shared_ + Layout::kKeys);
-    bf16* values = keys + kKeyWarps * kWarpKeys * Layout::kStride;
-    fetch<kKeyWarps * kWarpKeys>(begin, keys, values);
+  __device__ void see_round(int begin, Warp& warp) {
     const int first = key_warp_ * kWarpKeys;
+    const bf16* warp_keys = keys() + first * Layout::kStride;
+    const bf16* warp_values = warp_keys + kKeyWarps * kWarpKeys * Layout::kStride;
     // What the last of the warp's rows sees; none where the warp has no rows.
     const int last_row = min(first_row_ + 16, rows_) - 1;
     const int end =
         last_row < first_row_ ? 0 : keys_of_row(call_, sequence_, row_begin_ + last_row);
     const int seen_by_all = keys_of_row(call_, sequence_, row_begin_ + first_row_);
-    const bool has_keys = begin + first < end;
-    float weights[1][kWarpKeys / 8][4];
     wait_for_copies<1>();
     __syncthreads();
-    if (has_keys)
-      warp_.weigh_keys(keys + first * Layout::kStride, shared_ + Layout::kBias + first,
-                       begin + first, end, begin + first + kWarpKeys > min(end, seen_by_all),
-                       weights);
+    if (begin + first < end) {
+      float weights[1][kWarpKeys / 8][4];
+      warp.weigh_keys(warp_keys, shared_ + Layout::kBias + first, begin + first, end,
+                      begin + first + kWarpKeys > min(end, seen_by_all), weights);
+      wait_for_values();
+      warp.multiply_values(warp_values, weights);
+    } else {
+      wait_for_values();
+    }
+  }
+  __device__ static void wait_for_values() {
     wait_for_copies<0>();
     __syncthreads();
-    if (has_keys) warp_.multiply_values(values + first * Layout::kStride, weights);
   }
 
-  __device__ void share_sums() {
+  __device__ void share_sums(const Warp& warp) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const int row = warp_.row_of(0, half);
-      if (warp_.column() == 0)
+      const int row = warp.row_of(0, half);
+      if (warp.column() == 0)
         weight_of(key_warp_, row) =
-            make_float2(warp_.state.largest[0][half] * warp_.factor(), warp_.state.total[0][half]);
-      float* to = sums_of(key_warp_, row) + warp_.column();
+            make_float2(warp.state.largest[0][half] * warp.factor(), warp.state.total[0][half]);
+      float* to = sums_of(key_warp_, row) + warp.column();
 #pragma unroll
       for (int i = 0; i < kDim / 8; ++i)
         *reinterpret_cast<float2*>(to + i * 8) =
-            make_float2(warp_.state.sums[0][i][2 * half], warp_.state.sums[0][i][2 * half + 1]);
+            make_float2(warp.state.sums[0][i][2 * half], warp.state.sums[0][i][2 * half + 1]);
     }
   }
 
@@ -217,7 +237,6 @@ class ShortBlock {
   int key_warp_;
   int keys_;  // that the last row sees
   float* shared_;
-  FlashWarp<kDim, 1, false> warp_;
 };
 
 template <int kDim, int kRowWarps>
@@ -259,10 +278,10 @@ void launch_short(cudaStream_t stream, const AttentionShape& shape, const Attent
 
 template <int kDim>
 void launch_dim(cudaStream_t stream, const AttentionShape& shape, const AttentionCall& call,
-                int multiprocessors) {
-  if (blocks_of(shape, call.group, 1) <= multiprocessors)
+                int row_warps) {
+  if (row_warps == 1)
     launch_short<kDim, 1>(stream, shape, call);
-  else if (blocks_of(shape, call.group, 2) <= multiprocessors)
+  else if (row_warps == 2)
     launch_short<kDim, 2>(stream, shape, call);
   else
     launch_short<kDim, kMostRowWarps>(stream, shape, call);
@@ -278,15 +297,23 @@ bool attention_short_takes(const AttentionShape& shape, const AttentionCall& cal
 
 void attention_short_cuda(cudaStream_t stream, const AttentionShape& shape, AttentionCall call,
                           AttentionWorkspace& workspace) {
-  const int multiprocessors = workspace.multiprocessors();
+  int row_warps = 1;
+  while (row_warps < kMostRowWarps &&
+         blocks_of(shape, call.group, row_warps) > kShortBlocks * workspace.multiprocessors())
+    ++row_warps;
+  attention_short_cuda(stream, shape, call, row_warps);
+}
+
+void attention_short_cuda(cudaStream_t stream, const AttentionShape& shape,
+                          const AttentionCall& call, int row_warps) {
   if (shape.head_dim <= 32)
-    launch_dim<32>(stream, shape, call, multiprocessors);
+    launch_dim<32>(stream, shape, call, row_warps);
   else if (shape.head_dim <= 64)
-    launch_dim<64>(stream, shape, call, multiprocessors);
+    launch_dim<64>(stream, shape, call, row_warps);
   else if (shape.head_dim <= 80)
-    launch_dim<80>(stream, shape, call, multiprocessors);
+    launch_dim<80>(stream, shape, call, row_warps);
   else
-    launch_dim<128>(stream, shape, call, multiprocessors);
+    launch_dim<128>(stream, shape, call, row_warps);
 }
 
 }  // namespace fovea
