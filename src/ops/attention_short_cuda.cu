@@ -65,7 +65,7 @@ class ShortBlock {
                  offset_of_row(call_, sequence_, kv_head_, row_begin_ + row, call_.q_stride);
         });
     int round_keys = fetch(0, keys_of_warp);  // in one group with the queries
-    Warp warp(call_, sequence_, queries(), row_begin_, first_row_);
+    RowsWarp warp(call_, sequence_, queries(), row_begin_, first_row_);
 #pragma unroll 1
     for (int begin = 0;;) {
       if (round_keys == kKeyWarps * Layout::kMany)
@@ -84,7 +84,7 @@ class ShortBlock {
   }
 
  private:
-  using Warp = FlashWarp<kDim, 1, false>;
+  using RowsWarp = FlashWarp<kDim, 1, false>;
 
   __device__ bf16* queries() const { return reinterpret_cast<bf16*>(shared_ + Layout::kQueries); }
   __device__ float* sums_of(int key_warp, int row) const {
@@ -130,7 +130,7 @@ class ShortBlock {
   }
 
   template <int kWarpKeys>
-  __device__ void see_round(int begin, Warp& warp) {
+  __device__ void see_round(int begin, RowsWarp& warp) {
     const int first = key_warp_ * kWarpKeys;
     const bf16* warp_keys = keys() + first * Layout::kStride;
     const bf16* warp_values = warp_keys + kKeyWarps * kWarpKeys * Layout::kStride;
@@ -156,7 +156,7 @@ class ShortBlock {
     __syncthreads();
   }
 
-  __device__ void share_sums(const Warp& warp) {
+  __device__ void share_sums(const RowsWarp& warp) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int row = warp.row_of(0, half);
