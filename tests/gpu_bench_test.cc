@@ -64,6 +64,7 @@ const std::set<std::string> kKernelRows = {
     "attention/tower4096",
     "attention/tower272",
     "attention/prefill1056",
+    "attention/prefill100",
     "attention/decode1100",
     "attention/step1100/two-kernels",
     "attention/step1100/8x64",

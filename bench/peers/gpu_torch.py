@@ -218,6 +218,7 @@ def measure_attention(clock):
     whole = {"attention/tower4096": (16, 16, 4096, 4096, 64, False),
              "attention/tower272": (16, 16, 272, 272, 64, False),
              "attention/prefill1056": (16, 8, 1056, 1056, 128, True),
+             "attention/prefill100": (16, 8, 100, 100, 128, True),
              "attention/decode1100": (16, 8, 1, 1100, 128, False)}
     backends = {"flash": SDPBackend.FLASH_ATTENTION, "cuDNN": SDPBackend.CUDNN_ATTENTION}
     if clock.smoke:

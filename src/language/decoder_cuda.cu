@@ -31,9 +31,11 @@ Status check_sizes(const TextConfig& config) {
   return Done{};
 }
 
-// Where graphs are to serve while a sequence grows.
-int rounded_keys(int keys) {
-  return static_cast<int>(std::bit_ceil(static_cast<unsigned>(std::max(keys, 256))));
+// Where graphs are to serve while a sequence grows. A prompt does not: its kernels are told sooner
+// that keys are few.
+int rounded_keys(int keys, int queries) {
+  const int least = queries > 1 ? 128 : 256;
+  return static_cast<int>(std::bit_ceil(static_cast<unsigned>(std::max(keys, least))));
 }
 
 }  // namespace
@@ -171,7 +173,7 @@ Status CudaDecoder::place_rows(std::span<const DecoderRequest> requests, Pass& p
     pass.rows += count;
     pass.last_rows.push_back(pass.rows - 1);
     pass.max_count = std::max(pass.max_count, count);
-    pass.max_keys = std::max(pass.max_keys, rounded_keys(sequence.key_count));
+    pass.max_keys = std::max(pass.max_keys, rounded_keys(sequence.key_count, count));
   }
   if (auto done = gather_features(requests, ids, pass); !done) return done;
   if (work_.sequences.size() < sequences.size()) graphs_.clear();

@@ -6,6 +6,7 @@
 #include "device/cuda/gpu_bench.h"
 #include "ops/attention_cuda.h"
 #include "ops/attention_cudnn_cuda.h"
+#include "ops/attention_kernels_cuda.h"
 
 namespace fovea {
 namespace {
@@ -25,12 +26,15 @@ struct AttentionCase {
   int head_dim;
   bool causal;
   int layers;  // of keys and values, taken by turns: a layer of a decoder is never in the cache
+  // Small: the queries of a call are what the one before wrote, so that its time is its latency.
+  bool chained = false;
 };
 
 constexpr AttentionCase kCases[] = {
     {"tower4096", 4096, 4096, 16, 16, 64, false, 1},
-    {"tower272", 272, 272, 16, 16, 64, false, 1},
+    {"tower272", 272, 272, 16, 16, 64, false, 1, true},
     {"prefill1056", 1056, 1056, 16, 8, 128, true, 1},
+    {"prefill100", 100, 100, 16, 8, 128, true, 1, true},
     {"decode1100", 1, 1100, 16, 8, 128, true, 28},
 };
 
@@ -53,21 +57,40 @@ class AttentionBench {
   void run() {
     if (!make()) return bench_.settle("attention/" + name_);
     const KernelChoice choice = bench_.device().kernels();
-    const auto own = [&](int layer) {
-      attention_cuda(bench_.get(), shape(layer), on_device_.data(), q_.data(), row(), out_.data(),
-                     row(), workspace_, choice);
+    const auto own = [&](int layer, const bf16* q, bf16* out) {
+      attention_cuda(bench_.get(), shape(layer), on_device_.data(), q, row(), out, row(),
+                     workspace_, choice);
     };
     time(own, "attention/" + name_);
+    if (case_.chained && choice == KernelChoice::kBest && workspace_.tensor_cores()) run_short();
     if (case_.causal || choice != KernelChoice::kBest || !cudnn_attention_available()) return;
     // Its plan is made at the first call, outside of a graph. Where it refuses, the row says why.
-    const auto cudnn = [&](int layer) {
-      bench_.check(attention_cudnn(bench_.get(), shape(layer), sequence_, q_.data(), row(),
-                                   out_.data(), row(), workspace_));
+    const auto cudnn = [&](int layer, const bf16* q, bf16* out) {
+      bench_.check(
+          attention_cudnn(bench_.get(), shape(layer), sequence_, q, row(), out, row(), workspace_));
     };
     time(cudnn, "attention/" + name_ + "/cudnn");
   }
 
  private:
+  // The kernels between which attention_cuda chooses where keys are few.
+  void run_short() {
+    const auto call = [&](int layer, const bf16* q, bf16* out) {
+      return attention_call(shape(layer), on_device_.data(), q, row(), out, row());
+    };
+    time(
+        [&](int layer, const bf16* q, bf16* out) {
+          attention_flash_cuda(bench_.get(), shape(layer), call(layer, q, out), workspace_);
+        },
+        "attention/" + name_ + "/flash");
+    for (int warps = 1; warps <= 3; ++warps)
+      time(
+          [&](int layer, const bf16* q, bf16* out) {
+            attention_short_cuda(bench_.get(), shape(layer), call(layer, q, out), warps);
+          },
+          "attention/" + name_ + "/short" + std::to_string(16 * warps));
+  }
+
   int64_t row() const { return int64_t{case_.heads} * case_.head_dim; }
   size_t layer_values() const {
     return static_cast<size_t>(case_.kv_heads) * static_cast<size_t>(case_.keys) *
@@ -80,7 +103,6 @@ class AttentionBench {
     if (!bench_.make(q_, rows) || !bench_.make(out_, rows) || !bench_.make(keys_, all) ||
         !bench_.make(values_, all))
       return false;
-    fill_random_cuda(bench_.get(), q_.data(), static_cast<int64_t>(rows), kSeedQ, kScaleQ);
     fill_random_cuda(bench_.get(), keys_.data(), static_cast<int64_t>(all), kSeedK, 1);
     fill_random_cuda(bench_.get(), values_.data(), static_cast<int64_t>(all), kSeedV, 1);
     sequence_.q_count = case_.queries;
@@ -131,9 +153,10 @@ class AttentionBench {
 
   template <class Enqueue>
   bool verify(const Enqueue& enqueue) {
+    fill_random_cuda(bench_.get(), q_.data(), static_cast<int64_t>(q_.size()), kSeedQ, kScaleQ);
     cudaMemsetAsync(out_.data(), 0xFF, out_.bytes(), bench_.get());
     const int layer = case_.layers - 1;
-    enqueue(layer);
+    enqueue(layer, q_.data(), out_.data());
     const auto out = bench_.on_host(out_.data(), out_.size());
     for (int i = 0; i < 16; ++i) {
       const int query = static_cast<int>(int64_t{i} * 1237 % case_.queries);
@@ -152,7 +175,10 @@ class AttentionBench {
   template <class Enqueue>
   void time(const Enqueue& enqueue, const std::string& name) {
     const bool verified = verify(enqueue);
-    const double ms = bench_.ms_of(case_.layers, [&](int call) { enqueue(call % case_.layers); });
+    const double ms = bench_.ms_of(case_.layers, [&](int call) {
+      const bool back = case_.chained && call % 2 != 0;
+      enqueue(call % case_.layers, (back ? out_ : q_).data(), (back ? q_ : out_).data());
+    });
     const double pairs = case_.causal ? 0.5 * case_.queries * (2.0 * case_.keys - case_.queries + 1)
                                       : static_cast<double>(case_.queries) * case_.keys;
     const double flop = 4.0 * pairs * case_.heads * case_.head_dim;
@@ -162,7 +188,8 @@ class AttentionBench {
     const auto by_product = limit_of(flop, bench_.ceilings.product_flop_per_ms);
     bench_.add(verified, {name, ms, "ms",
                           by_memory && by_product ? std::max(by_memory, by_product) : by_memory,
-                          text_of("%.1f TFLOP/s, %.0f GB/s", flop / ms / 1e9, bytes / ms / 1e6)});
+                          text_of("%.1f TFLOP/s, %.0f GB/s%s", flop / ms / 1e9, bytes / ms / 1e6,
+                                  case_.chained ? ", each call after the one before" : "")});
   }
 
   CudaBench& bench_;

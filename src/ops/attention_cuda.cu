@@ -76,6 +76,8 @@ void attention_cuda(cudaStream_t stream, const AttentionShape& shape,
                             shape.head_dim % 8 == 0 && q_stride % 8 == 0 && out_stride % 8 == 0;
   if (shape.max_q_count * call.group <= kFewRows)
     attention_decode_cuda(stream, shape, call, workspace);
+  else if (tensor_cores && attention_short_takes(shape, call, workspace))
+    attention_short_cuda(stream, shape, call, workspace);
   else if (tensor_cores)
     attention_flash_cuda(stream, shape, call, workspace);
   else

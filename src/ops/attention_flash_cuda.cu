@@ -18,8 +18,11 @@ namespace {
 constexpr SplitRule kFlashSplit{.granule = kKeysOfStep, .least = 256, .whole = 384};
 
 template <int kDim, int kTiles>
+using TilesWarp = FlashWarp<kDim, kTiles, FlashLayout<kDim, kTiles>::kKeepQ>;
+
+template <int kDim, int kTiles>
 __device__ void write_rows(const AttentionCall& call, const AttentionSequence& sequence,
-                           const FlashWarp<kDim, kTiles>& warp, bf16* shared, int kv_head,
+                           const TilesWarp<kDim, kTiles>& warp, bf16* shared, int kv_head,
                            int row_begin, int rows) {
   using Layout = FlashLayout<kDim, kTiles>;
   // A warp's queries are read by nobody else: their place takes its results.
@@ -52,7 +55,7 @@ __device__ void write_rows(const AttentionCall& call, const AttentionSequence& s
 }
 
 template <int kDim, int kTiles>
-__device__ void write_part(const FlashWarp<kDim, kTiles>& warp, const PartPlace& place, int rows) {
+__device__ void write_part(const TilesWarp<kDim, kTiles>& warp, const PartPlace& place, int rows) {
 #pragma unroll
   for (int tile = 0; tile < kTiles; ++tile) {
 #pragma unroll
@@ -73,7 +76,7 @@ __device__ void write_part(const FlashWarp<kDim, kTiles>& warp, const PartPlace&
 template <int kDim, int kTiles>
 __device__ void see_part(const AttentionCall& call, const AttentionSequence& sequence, int kv_head,
                          const KeyPart& part, int first_keys, bf16* shared,
-                         FlashWarp<kDim, kTiles>& warp) {
+                         TilesWarp<kDim, kTiles>& warp) {
   using Layout = FlashLayout<kDim, kTiles>;
   constexpr int kStep = kKeysOfStep * Layout::kStride;
   const int64_t head = offset_of_head(call, sequence, kv_head);
@@ -84,10 +87,10 @@ __device__ void see_part(const AttentionCall& call, const AttentionSequence& seq
         return key < part.end ? all + head + int64_t{key} * call.head_dim : nullptr;
       };
     };
-    copy_rows<kDim, kKeysOfStep>(shared + Layout::kKeys + stage * kStep, call.head_dim,
-                                 row_of(sequence.keys));
-    copy_rows<kDim, kKeysOfStep>(shared + Layout::kValues + stage * kStep, call.head_dim,
-                                 row_of(sequence.values));
+    copy_rows<kDim, kKeysOfStep, kFlashThreads>(shared + Layout::kKeys + stage * kStep,
+                                                call.head_dim, row_of(sequence.keys));
+    copy_rows<kDim, kKeysOfStep, kFlashThreads>(shared + Layout::kValues + stage * kStep,
+                                                call.head_dim, row_of(sequence.values));
     end_copy_group();
   };
   fetch(part.begin, 0);  // in one group with the queries
@@ -97,8 +100,11 @@ __device__ void see_part(const AttentionCall& call, const AttentionSequence& seq
     __syncthreads();  // these are here for all, and nobody reads the other stage any more
     if (begin == part.begin) warp.keep_queries();
     if (begin + kKeysOfStep < part.end) fetch(begin + kKeysOfStep, stage ^ 1);
-    warp.see(shared + Layout::kKeys + stage * kStep, shared + Layout::kValues + stage * kStep,
-             begin, part.end, begin + kKeysOfStep > min(part.end, first_keys));
+    float weights[kTiles][kKeysOfStep / 8][4];
+    const float* bias = sequence.key_bias == nullptr ? nullptr : sequence.key_bias + begin;
+    warp.weigh_keys(shared + Layout::kKeys + stage * kStep, bias, begin, part.end,
+                    begin + kKeysOfStep > min(part.end, first_keys), weights);
+    warp.multiply_values(shared + Layout::kValues + stage * kStep, weights);
   }
 }
 
@@ -121,20 +127,24 @@ __global__ void __launch_bounds__(kFlashThreads)
     const KeyPart part = part_of_keys<kFlashSplit>(
         keys_of_row(call, sequence, row_begin + rows - 1), call.splits, split);
     if (part.end <= part.begin) return;
-    copy_rows<kDim, Layout::kRows>(shared, call.head_dim, [&](int row) -> const bf16* {
-      if (row >= rows) return nullptr;
-      return call.q + offset_of_row(call, sequence, kv_head, row_begin + row, call.q_stride);
-    });
-    FlashWarp<kDim, kTiles> warp(call, sequence, shared, row_begin);
-    see_part(call, sequence, kv_head, part, keys_of_row(call, sequence, row_begin), shared, warp);
+    copy_rows<kDim, Layout::kRows, kFlashThreads>(
+        shared, call.head_dim, [&](int row) -> const bf16* {
+          if (row >= rows) return nullptr;
+          return call.q + offset_of_row(call, sequence, kv_head, row_begin + row, call.q_stride);
+        });
+    TilesWarp<kDim, kTiles> warp(call, sequence, shared, row_begin,
+                                 static_cast<int>(threadIdx.x) / 32 * 16 * kTiles);
+    see_part<kDim, kTiles>(call, sequence, kv_head, part, keys_of_row(call, sequence, row_begin),
+                           shared, warp);
     warp.finish();
     if (part.active == 1) {
-      write_rows(call, sequence, warp, shared, kv_head, row_begin, rows);
+      write_rows<kDim, kTiles>(call, sequence, warp, shared, kv_head, row_begin, rows);
       return;
     }
     const int slots = static_cast<int>(gridDim.z * gridDim.y) * row_blocks;
     const int slot = static_cast<int>(blockIdx.z * gridDim.y + blockIdx.y) * row_blocks + row_block;
-    write_part(warp, place_of_part(call, slots, slot, split, Layout::kRows, kDim), rows);
+    write_part<kDim, kTiles>(warp, place_of_part(call, slots, slot, split, Layout::kRows, kDim),
+                             rows);
     if (!ends_last(call.done + slot, part.active)) return;
     write_combined(call, sequence, kv_head, slots, slot, Layout::kRows, kDim, row_begin, rows,
                    part.active, reinterpret_cast<float*>(shared));

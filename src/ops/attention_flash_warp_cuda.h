@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one warp does in attention_flash_cuda.cu: scores, weights and sums of 16 or 32 rows.
+// What one warp does in attention_flash_cuda.cu and attention_short_cuda.cu: scores, weights and
+// sums of 16 or 32 rows.
 #pragma once
 
 #include "device/cuda/mma.h"
@@ -21,16 +22,17 @@ struct FlashLayout {
   static constexpr bool kKeepQ = kDim * kTiles <= 128;
 };
 
-// Copies rows of 8 kDim / 8 values, with zeros beyond the head's values and the rows there are.
-template <int kDim, int kRows, class From>
+// Copies rows of 8 kDim / 8 values, with zeros beyond the head's values and the rows there are. All
+// threads of the block call it.
+template <int kDim, int kRows, int kThreads, class From>
 __device__ void copy_rows(bf16* shared, int head_dim, const From& row_or_null) {
   constexpr int kChunks = kDim / 8;
-#pragma unroll
-  for (int i = 0; i < ceil_div(kRows * kChunks, kFlashThreads); ++i) {
-    const int item = static_cast<int>(threadIdx.x) + i * kFlashThreads;
+#pragma unroll 8
+  for (int i = 0; i < ceil_div(kRows * kChunks, kThreads); ++i) {
+    const int item = static_cast<int>(threadIdx.x) + i * kThreads;
     const int row = item / kChunks;
     const int chunk = item % kChunks * 8;
-    if (kRows * kChunks % kFlashThreads != 0 && row >= kRows) break;
+    if (kRows * kChunks % kThreads != 0 && row >= kRows) break;
     const bf16* from = row_or_null(row);
     const bool valid = from != nullptr && chunk < head_dim;
     copy_async_16(shared + row * (kDim + 8) + chunk, valid ? from + chunk : nullptr, valid);
@@ -45,16 +47,18 @@ struct FlashState {
   float total[kTiles][2];  // of this lane's columns
 };
 
-template <int kDim, int kTiles>
+// kKeepQ: the queries stay in registers, for a warp that takes many steps.
+template <int kDim, int kTiles, bool kKeepQ>
 class FlashWarp {
  public:
-  using Layout = FlashLayout<kDim, kTiles>;
+  static constexpr int kStride = kDim + 8;
 
+  // Of the rows from first_row of those that a block has in shared memory, where row 0 is the
+  // sequence's row_begin.
   __device__ FlashWarp(const AttentionCall& call, const AttentionSequence& sequence, bf16* shared,
-                       int row_begin)
-      : call_(call), sequence_(sequence), shared_(shared) {
+                       int row_begin, int first_row)
+      : call_(call), sequence_(sequence), shared_(shared), first_row_(first_row) {
     lane_ = static_cast<int>(threadIdx.x) % 32;
-    first_row_ = static_cast<int>(threadIdx.x) / 32 * 16 * kTiles;
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile) {
 #pragma unroll
@@ -74,7 +78,7 @@ class FlashWarp {
 
   // When the queries are in shared memory.
   __device__ void keep_queries() {
-    if constexpr (Layout::kKeepQ) {
+    if constexpr (kKeepQ) {
 #pragma unroll
       for (int step = 0; step < kDim / 16; ++step) {
 #pragma unroll
@@ -83,19 +87,44 @@ class FlashWarp {
     }
   }
 
-  // Sees the keys [begin, begin + 64) below end. `masked`: some row does not see some of them.
-  __device__ void see(const bf16* keys, const bf16* values, int begin, int end, bool masked) {
-    float scores[kTiles][kKeysOfStep / 8][4];
+  // The weights of the keys [begin, begin + 8 kEights) below end. `masked`: some row does not see
+  // some of them. `bias`: of key begin and those after it, where the sequence has one.
+  template <int kEights>
+  __device__ void weigh_keys(const bf16* keys, const float* bias, int begin, int end, bool masked,
+                             float (&scores)[kTiles][kEights][4]) {
     multiply_keys(keys, scores);
-    float factor = call_.scale;
-    if (sequence_.key_bias != nullptr) {
-      add_bias(begin, end, scores);
-      factor = 1;
-    }
+    if (sequence_.key_bias != nullptr) add_bias(bias, end - begin, scores);
     if (masked) mask(begin, end, scores);
 #pragma unroll
-    for (int tile = 0; tile < kTiles; ++tile) weigh(tile, factor, scores[tile]);
-    multiply_values(values, scores);
+    for (int tile = 0; tile < kTiles; ++tile) weigh(tile, factor(), scores[tile]);
+  }
+
+  // Adds the values of these keys, so weighed.
+  template <int kEights>
+  __device__ void multiply_values(const bf16* values, const float (&weights)[kTiles][kEights][4]) {
+    const bf16* from = values + lane_ % 16 * kStride + lane_ / 16 * 8;
+#pragma unroll
+    for (int step = 0; step < kEights / 2; ++step) {
+      uint32_t p[kTiles][4];
+#pragma unroll
+      for (int tile = 0; tile < kTiles; ++tile) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const float(&pair)[4] = weights[tile][2 * step + i / 2];
+          p[tile][i] = to_pair(pair[i % 2 * 2], pair[i % 2 * 2 + 1]);
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < kDim / 16; ++i) {
+        uint32_t v[4];
+        load_matrices_turned(v, from + step * 16 * kStride + i * 16);
+#pragma unroll
+        for (int tile = 0; tile < kTiles; ++tile) {
+          multiply_add(state.sums[tile][2 * i], p[tile], v[0], v[1]);
+          multiply_add(state.sums[tile][2 * i + 1], p[tile], v[2], v[3]);
+        }
+      }
+    }
   }
 
   // Each row's total over its four lanes.
@@ -122,35 +151,35 @@ class FlashWarp {
 
  private:
   __device__ void load_query(uint32_t (&to)[4], int tile, int step) {
-    load_matrices(to, shared_ + (first_row_ + tile * 16 + lane_ % 16) * Layout::kStride +
-                          step * 16 + lane_ / 16 * 8);
+    load_matrices(
+        to, shared_ + (first_row_ + tile * 16 + lane_ % 16) * kStride + step * 16 + lane_ / 16 * 8);
   }
 
-  __device__ void multiply_keys(const bf16* keys, float (&scores)[kTiles][kKeysOfStep / 8][4]) {
+  template <int kEights>
+  __device__ void multiply_keys(const bf16* keys, float (&scores)[kTiles][kEights][4]) {
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile) {
 #pragma unroll
-      for (int i = 0; i < kKeysOfStep / 8; ++i) {
+      for (int i = 0; i < kEights; ++i) {
 #pragma unroll
         for (int j = 0; j < 4; ++j) scores[tile][i][j] = 0;
       }
     }
-    const bf16* from = keys + (lane_ / 16 * 8 + lane_ % 8) * Layout::kStride + lane_ / 8 % 2 * 8;
+    const bf16* from = keys + (lane_ / 16 * 8 + lane_ % 8) * kStride + lane_ / 8 % 2 * 8;
 #pragma unroll
     for (int step = 0; step < kDim / 16; ++step) {
       uint32_t q[kTiles][4];
-      if constexpr (!Layout::kKeepQ) {
+      if constexpr (!kKeepQ) {
 #pragma unroll
         for (int tile = 0; tile < kTiles; ++tile) load_query(q[tile], tile, step);
       }
 #pragma unroll
-      for (int i = 0; i < kKeysOfStep / 16; ++i) {
+      for (int i = 0; i < kEights / 2; ++i) {
         uint32_t k[4];
-        load_matrices(k, from + i * 16 * Layout::kStride + step * 16);
+        load_matrices(k, from + i * 16 * kStride + step * 16);
 #pragma unroll
         for (int tile = 0; tile < kTiles; ++tile) {
-          const uint32_t(&query)[4] =
-              Layout::kKeepQ ? q_[Layout::kKeepQ ? step : 0][tile] : q[tile];
+          const uint32_t(&query)[4] = kKeepQ ? q_[kKeepQ ? step : 0][tile] : q[tile];
           multiply_add(scores[tile][2 * i], query, k[0], k[1]);
           multiply_add(scores[tile][2 * i + 1], query, k[2], k[3]);
         }
@@ -158,27 +187,29 @@ class FlashWarp {
     }
   }
 
-  __device__ void add_bias(int begin, int end, float (&scores)[kTiles][kKeysOfStep / 8][4]) {
+  template <int kEights>
+  __device__ void add_bias(const float* bias, int count, float (&scores)[kTiles][kEights][4]) {
 #pragma unroll
-    for (int i = 0; i < kKeysOfStep / 8; ++i) {
+    for (int i = 0; i < kEights; ++i) {
 #pragma unroll
       for (int side = 0; side < 2; ++side) {
-        const int key = begin + i * 8 + column() + side;
-        const float bias = key < end ? sequence_.key_bias[key] * kLog2E : 0.0f;
+        const int key = i * 8 + column() + side;
+        const float more = key < count ? bias[key] * kLog2E : 0.0f;
 #pragma unroll
         for (int tile = 0; tile < kTiles; ++tile) {
-          scores[tile][i][side] = scores[tile][i][side] * call_.scale + bias;
-          scores[tile][i][side + 2] = scores[tile][i][side + 2] * call_.scale + bias;
+          scores[tile][i][side] = scores[tile][i][side] * call_.scale + more;
+          scores[tile][i][side + 2] = scores[tile][i][side + 2] * call_.scale + more;
         }
       }
     }
   }
 
-  __device__ void mask(int begin, int end, float (&scores)[kTiles][kKeysOfStep / 8][4]) {
+  template <int kEights>
+  __device__ void mask(int begin, int end, float (&scores)[kTiles][kEights][4]) {
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile) {
 #pragma unroll
-      for (int i = 0; i < kKeysOfStep / 8; ++i) {
+      for (int i = 0; i < kEights; ++i) {
 #pragma unroll
         for (int j = 0; j < 4; ++j)
           if (begin + i * 8 + column() + j % 2 >= min(end, keys_[tile][j / 2]))
@@ -188,12 +219,13 @@ class FlashWarp {
   }
 
   // Scores become weights; what was summed is made smaller where a larger score has come.
-  __device__ void weigh(int tile, float factor, float (&scores)[kKeysOfStep / 8][4]) {
+  template <int kEights>
+  __device__ void weigh(int tile, float factor, float (&scores)[kEights][4]) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       float largest = state.largest[tile][half];
 #pragma unroll
-      for (int i = 0; i < kKeysOfStep / 8; ++i)
+      for (int i = 0; i < kEights; ++i)
         largest = fmaxf(largest, fmaxf(scores[i][2 * half], scores[i][2 * half + 1]));
       largest = fmaxf(largest, __shfl_xor_sync(kAllLanes, largest, 1));
       largest = fmaxf(largest, __shfl_xor_sync(kAllLanes, largest, 2));
@@ -203,7 +235,7 @@ class FlashWarp {
       state.largest[tile][half] = largest;
       float total = state.total[tile][half] * share;
 #pragma unroll
-      for (int i = 0; i < kKeysOfStep / 8; ++i) {
+      for (int i = 0; i < kEights; ++i) {
 #pragma unroll
         for (int side = 0; side < 2; ++side) {
           float& score = scores[i][2 * half + side];
@@ -220,40 +252,13 @@ class FlashWarp {
     }
   }
 
-  __device__ void multiply_values(const bf16* values,
-                                  const float (&weights)[kTiles][kKeysOfStep / 8][4]) {
-    const bf16* from = values + lane_ % 16 * Layout::kStride + lane_ / 16 * 8;
-#pragma unroll
-    for (int step = 0; step < kKeysOfStep / 16; ++step) {
-      uint32_t p[kTiles][4];
-#pragma unroll
-      for (int tile = 0; tile < kTiles; ++tile) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          const float(&pair)[4] = weights[tile][2 * step + i / 2];
-          p[tile][i] = to_pair(pair[i % 2 * 2], pair[i % 2 * 2 + 1]);
-        }
-      }
-#pragma unroll
-      for (int i = 0; i < kDim / 16; ++i) {
-        uint32_t v[4];
-        load_matrices_turned(v, from + step * 16 * Layout::kStride + i * 16);
-#pragma unroll
-        for (int tile = 0; tile < kTiles; ++tile) {
-          multiply_add(state.sums[tile][2 * i], p[tile], v[0], v[1]);
-          multiply_add(state.sums[tile][2 * i + 1], p[tile], v[2], v[3]);
-        }
-      }
-    }
-  }
-
   const AttentionCall& call_;
   const AttentionSequence& sequence_;
   const bf16* shared_;
   int lane_ = 0;
-  int first_row_ = 0;
+  int first_row_;
   int keys_[kTiles][2];  // that each row sees
-  uint32_t q_[Layout::kKeepQ ? kDim / 16 : 1][kTiles][4];
+  uint32_t q_[kKeepQ ? kDim / 16 : 1][kTiles][4];
 };
 
 }  // namespace fovea

@@ -42,11 +42,19 @@ AttentionCall attention_call(const AttentionShape& shape, const AttentionSequenc
                              const bf16* q, int64_t q_stride, bf16* out, int64_t out_stride);
 void attention_flash_cuda(cudaStream_t stream, const AttentionShape& shape, AttentionCall call,
                           AttentionWorkspace& workspace);
+void attention_short_cuda(cudaStream_t stream, const AttentionShape& shape, AttentionCall call,
+                          AttentionWorkspace& workspace);
+// The same with blocks of 16 row_warps rows, 1 to 3.
+void attention_short_cuda(cudaStream_t stream, const AttentionShape& shape,
+                          const AttentionCall& call, int row_warps);
 void attention_decode_cuda(cudaStream_t stream, const AttentionShape& shape, AttentionCall call,
                            AttentionWorkspace& workspace);
 void attention_portable_cuda(cudaStream_t stream, const AttentionShape& shape, AttentionCall call,
                              AttentionWorkspace& workspace);
-// Whether the kernel with tensor cores was compiled for this device.
+// Whether rows and keys are so few that attention_short_cuda wins over attention_flash_cuda.
+bool attention_short_takes(const AttentionShape& shape, const AttentionCall& call,
+                           const AttentionWorkspace& workspace);
+// Whether the kernels with tensor cores were compiled for this device.
 bool attention_flash_is_compiled();
 // Whether the kernel of blocks in clusters (attention_step_cuda.h) was.
 bool attention_clusters_are_compiled();
