@@ -23,6 +23,8 @@ struct ShortLayout {
   static constexpr int kThreads = 32 * kRowWarps * kKeyWarps;
   static constexpr int kRows = 16 * kRowWarps;
   static constexpr int kStride = kDim + 8;
+  // That registers leave room for on a multiprocessor.
+  static constexpr int kBlocks = kRowWarps == 2 && kDim <= 64 ? 2 : 1;
   // Keys that a warp takes in a round, and in one that has few: the scores are in registers.
   static constexpr int kMany = kDim <= 80 ? 80 : 64;
   static constexpr int kFew = kDim <= 80 ? 48 : 32;
@@ -240,7 +242,8 @@ class ShortBlock {
 };
 
 template <int kDim, int kRowWarps>
-__global__ void __launch_bounds__(ShortLayout<kDim, kRowWarps>::kThreads)
+__global__ void __launch_bounds__(ShortLayout<kDim, kRowWarps>::kThreads,
+                                  ShortLayout<kDim, kRowWarps>::kBlocks)
     attend_short(const __grid_constant__ AttentionCall call, int keys_of_warp) {
   if constexpr (kTensorCores) {
     let_next_start();
