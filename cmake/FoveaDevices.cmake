@@ -14,7 +14,7 @@ if(NOT FOVEA_CUDA STREQUAL "OFF")
   include(CheckLanguage)
   check_language(CUDA)
   if(CMAKE_CUDA_COMPILER)
-    set(CMAKE_CUDA_ARCHITECTURES 75-virtual 90a-real)
+    set(CMAKE_CUDA_ARCHITECTURES 75-virtual 80-virtual 90a-real)
     enable_language(CUDA)
     # CMake 3.25 does not know that nvcc takes C++20.
     set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")

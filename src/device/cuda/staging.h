@@ -54,7 +54,7 @@ class Staging {
   }
 
  private:
-  static constexpr size_t kPieceBytes = size_t{512} << 10;
+  static constexpr size_t kPieceBytes = size_t{1} << 20;
   struct Slot {
     PinnedMemory<unsigned char> memory;
     cudaEvent_t copied = nullptr;
