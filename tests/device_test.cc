@@ -106,6 +106,9 @@ struct DeviceLibrary {
   const char* name;
   const char* file;
 };
+std::ostream& operator<<(std::ostream& out, const DeviceLibrary& library) {
+  return out << library.name;
+}
 
 class OnGpu : public testing::TestWithParam<DeviceLibrary> {
  protected:
