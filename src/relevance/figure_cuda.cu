@@ -24,11 +24,13 @@ namespace fovea {
 namespace {
 
 constexpr int kPartPx = 16;
-constexpr int kBlock = 512;
-constexpr int kWarps = kBlock / 32;
-constexpr int kRowSkew = 4;  // words more after 16 rows: lanes of a column meet no bank twice
+constexpr int kMostThreads = 1024;
+constexpr int kFewImages = 16;  // up to so many have a multiprocessor for each of their blocks
+constexpr int kRowSkew = 4;     // words more after 16 rows: lanes of a column meet no bank twice
 constexpr int kMaxGroups = 1024;
 constexpr unsigned kOutside = 0xFFFFFFFF;
+
+__device__ int warps_of_block() { return static_cast<int>(blockDim.x) / 32; }
 
 struct FigureShared {
   uint8_t rows[kMaxGroups];  // groups that changed since they were closed
@@ -76,7 +78,7 @@ __device__ void fill(const FigureJob& job, int64_t image, int channel, uint32_t*
   const FigureLayout& layout = job.layout;
   const Size size = layout.size;
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  for (int y = static_cast<int>(threadIdx.x) / 32; y < layout.rows.lines; y += kWarps) {
+  for (int y = static_cast<int>(threadIdx.x) / 32; y < layout.rows.lines; y += warps_of_block()) {
     for (int x = lane; x < layout.cols.lines; x += 32) {
       unsigned pixel = kOutside;
       if (x < size.width_px && y < size.height_px) {
@@ -187,7 +189,7 @@ __device__ bool close_lines(uint32_t* state, const FigureLines& lines, uint8_t* 
   const int group_log2 = 5 - lines.lanes_log2;
   const int count = ceil_div(lines.lines, 1 << group_log2);
   bool changed = false;
-  for (int at = static_cast<int>(threadIdx.x) / 32; at < count; at += kWarps) {
+  for (int at = static_cast<int>(threadIdx.x) / 32; at < count; at += warps_of_block()) {
     if (groups[at] == 0) continue;
     const int line = (at << group_log2) + (lane >> lines.lanes_log2);
     FigureGroup group{};
@@ -227,7 +229,7 @@ template <class What>
 __device__ void for_each_pixel(const FigureLayout& layout, const uint32_t* state,
                                const What& what) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  for (int y = static_cast<int>(threadIdx.x) / 32; y < layout.size.height_px; y += kWarps)
+  for (int y = static_cast<int>(threadIdx.x) / 32; y < layout.size.height_px; y += warps_of_block())
     for (int x = lane; x < layout.size.width_px; x += 32) what(state[word_at(layout, x, y)], x, y);
 }
 
@@ -282,7 +284,7 @@ __device__ void sum_weights(const int* steps, unsigned* sums, int lane) {
 
 // grid: images, channels: the one with most passes first, that with fewest last
 template <bool kInShared, int kPitch>
-__global__ __launch_bounds__(kBlock, 2) void measure(const __grid_constant__ FigureJob job) {
+__global__ __launch_bounds__(kMostThreads) void measure(const __grid_constant__ FigureJob job) {
   __shared__ FigureShared shared;
   wait_for_previous();
   const FigureLayout& layout = job.layout;
@@ -292,8 +294,9 @@ __global__ __launch_bounds__(kBlock, 2) void measure(const __grid_constant__ Fig
   const int64_t plane = image * kChannels + channel;
   uint32_t* state = kInShared ? dynamic_shared<uint32_t>() : job.state + plane * layout.words;
   const int thread = static_cast<int>(threadIdx.x);
-  for (int i = thread; i < kMaxGroups; i += kBlock) shared.rows[i] = shared.cols[i] = 1;
-  for (int i = thread; i < 512; i += kBlock) shared.steps[i / 256][i % 256] = 0;
+  const auto threads = static_cast<int>(blockDim.x);
+  for (int i = thread; i < kMaxGroups; i += threads) shared.rows[i] = shared.cols[i] = 1;
+  for (int i = thread; i < 512; i += threads) shared.steps[i / 256][i % 256] = 0;
   fill(job, image, channel, state);
   __syncthreads();
   reach_border<kPitch>(layout, state, shared);
@@ -351,13 +354,14 @@ void measure_figure_cuda(cudaStream_t stream, const FigureJob& job) {
   const size_t bytes = static_cast<size_t>(job.layout.words) * sizeof(uint32_t);
   constexpr int kUsual = 136;  // of pictures 65 to 128 pixels wide
   const auto in_shared = job.layout.pitch == kUsual ? measure<true, kUsual> : measure<true, 0>;
-  launch(job.state == nullptr ? in_shared : measure<false, 0>,
-         {.grid = {static_cast<unsigned>(job.images), kFigureChannels},
-          .block = kBlock,
-          .shared_bytes = job.state == nullptr ? bytes : 0,
-          .stream = stream,
-          .overlaps = true},
-         job);
+  launch(
+      job.state == nullptr ? in_shared : measure<false, 0>,
+      {.grid = {static_cast<unsigned>(job.images), kFigureChannels},
+       .block = static_cast<unsigned>(job.images <= kFewImages ? kMostThreads : kMostThreads / 2),
+       .shared_bytes = job.state == nullptr ? bytes : 0,
+       .stream = stream,
+       .overlaps = true},
+      job);
 }
 
 }  // namespace fovea
