@@ -71,7 +71,7 @@ __device__ void combine_step(const StepCall& call, int active,
   for (int i = 0; i < kPartsOfThread; ++i) {
     const int part = i * kSharers + sharer;
     sums[i] = zero_four();
-    if (part < active && sharer < kSharers)
+    if (part < active && sharer < kSharers && row < call.group)
       sums[i] =
           __ldcg(reinterpret_cast<const float4*>(parts.sums + (part * kRows + row) * kDims + dim));
   }

@@ -29,7 +29,11 @@ inline ::testing::AssertionResult same_levels(Stream& stream, const DevicePyrami
   for (int index = 0; index < got.levels; ++index) {
     const LevelView level = expected.level(index);
     std::vector<uint8_t> rgb(static_cast<size_t>(got.image_bytes[index]));
-    stream.download(rgb.data(), got.rgb[index] + image * got.image_bytes[index], rgb.size());
+    const auto stride = static_cast<size_t>(got.stride_bytes[index]);
+    cudaMemcpy2DAsync(rgb.data(), stride, got.rgb[index] + image * got.image_bytes[index], stride,
+                      static_cast<size_t>(3 * level.size.width_px),
+                      static_cast<size_t>(level.size.height_px), cudaMemcpyDeviceToHost,
+                      stream.get());
     if (const Status done = stream.wait(); !done)
       return ::testing::AssertionFailure() << done.error().message;
     for (int y = 0; y < level.size.height_px; ++y) {
