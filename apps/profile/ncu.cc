@@ -74,10 +74,10 @@ int run_quietly(std::vector<std::string> words) {
 
 // "==ERROR== ..." of ncu's log, without its mark.
 std::string complaint_in(const std::string& log) {
+  constexpr std::string_view kMark = "==ERROR== ";
   std::istringstream lines(log);
   for (std::string line; std::getline(lines, line);)
-    for (const std::string_view mark : {"==ERROR== ", "==WARNING== "})
-      if (line.starts_with(mark)) return line.substr(mark.size());
+    if (line.starts_with(kMark)) return line.substr(kMark.size());
   return "";
 }
 

@@ -273,7 +273,9 @@ Result<double> CudaDecoder::confidence(const DecoderMemory& memory) {
   if (auto done = staging_.upload<SamplerState>(stream, {&greedy, 1}, steps_->samplers); !done)
     return done.error();
   const auto& there = static_cast<const DecoderKeyValues&>(*memory.on_device);
-  choose_tokens_cuda(stream.get(), steps_->choice(there.logits.data(), true, 0), steps_->workspace);
+  TokenChoiceJob job = steps_->choice(there.logits.data(), true, 0);
+  job.context_bits = nullptr;  // no penalty
+  choose_tokens_cuda(stream.get(), job, steps_->workspace);
   if (auto done = stream.wait(); !done) return done.error();
   const ChosenToken chosen = steps_->slots.data()[0];
   if (chosen.fault != ChoiceFault::kNone) return fault_of(chosen.fault);

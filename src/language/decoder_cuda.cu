@@ -94,6 +94,9 @@ Result<DecoderKeyValues*> CudaDecoder::room_for(std::shared_ptr<OnDevice>& memor
       heads * static_cast<size_t>(grown->capacity) * static_cast<size_t>(config_.head_dim);
   if (auto made = grown->keys.allocate(size); !made) return made.error();
   if (auto made = grown->values.allocate(size); !made) return made.error();
+  // attention_step_cuda asks for a key before it is known whether it has been written.
+  cudaMemsetAsync(grown->keys.data(), 0, grown->keys.bytes(), device_->stream().get());
+  cudaMemsetAsync(grown->values.data(), 0, grown->values.bytes(), device_->stream().get());
   if (kept > 0) {
     const size_t to_pitch = static_cast<size_t>(grown->capacity) * row;
     const size_t from_pitch = static_cast<size_t>(present->capacity) * row;

@@ -26,6 +26,7 @@ __device__ void write_rows(const AttentionCall& call, const AttentionSequence& s
                            int row_begin, int rows) {
   using Layout = FlashLayout<kDim, kTiles>;
   // A warp's queries are read by nobody else: their place takes its results.
+  __syncwarp();
 #pragma unroll
   for (int tile = 0; tile < kTiles; ++tile) {
 #pragma unroll

@@ -274,8 +274,11 @@ Status PyramidsOnDevice::make(Size canvas, int images, int levels) {
   if (Status room = done_.at_least(static_cast<size_t>(images)); !room) return room;
   for (int level = 0; level < view.levels; ++level)
     view.rgb[level] = memory_.data() + starts[level];
-  cudaMemsetAsync(done_.data(), 0, done_.bytes(), nullptr);
-  const cudaError_t error = cudaStreamSynchronize(nullptr);  // other streams do not wait for it
+  // Kernels read words that reach beyond a row's last pixel.
+  cudaStream_t stream = memory_order().stream;
+  cudaMemsetAsync(memory_.data(), 0, memory_.bytes(), stream);
+  cudaMemsetAsync(done_.data(), 0, done_.bytes(), stream);
+  const cudaError_t error = cudaStreamSynchronize(stream);  // other streams do not wait for it
   if (error != cudaSuccess) return cuda_error("pyramids", error);
   view_ = view;
   return Done{};
