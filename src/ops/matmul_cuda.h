@@ -37,7 +37,7 @@ struct MatmulJob {
   int k = 0;  // a multiple of 8
   MatmulFinish finish = MatmulFinish::kStore;
 
-  // Where given, x is its RMS norm, where Matmuls::takes_norm().
+  // Where given, x is its RMS norm; for jobs that Matmuls::takes_norm().
   const float* norm_x = nullptr;       // [rows][k], x_stride values apart, aligned to 16 bytes
   const float* norm_weight = nullptr;  // [k]
   float norm_eps = 0;
