@@ -25,13 +25,17 @@ constexpr int kCudnnQueries = 1024;
 
 Status AttentionWorkspace::open(cudaStream_t stream, size_t floats) {
   int device = 0;
+  int shared = 0;
   cudaDeviceProp properties{};
   cudaError_t error = cudaGetDevice(&device);
   if (error == cudaSuccess) error = cudaGetDeviceProperties(&properties, device);
+  if (error == cudaSuccess)
+    error = cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
   if (error != cudaSuccess) return cuda_error("the device's properties", error);
   multiprocessors_ = properties.multiProcessorCount;
   tensor_cores_ = properties.major >= 8 && attention_flash_is_compiled();
   clusters_ = attention_clusters_are_compiled();
+  shared_bytes_ = static_cast<size_t>(shared);
   const auto parts = static_cast<size_t>(multiprocessors_ * kPartsOfMultiprocessor);
   if (Status made = parts_.at_least(std::max(floats, parts * kPartFloats)); !made) return made;
   if (Status made = done_.at_least(parts); !made) return made;

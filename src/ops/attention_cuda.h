@@ -52,6 +52,8 @@ class AttentionWorkspace {
   void set_tensor_cores(bool has) { tensor_cores_ = has; }
   // Whether blocks can be clusters.
   bool clusters() const { return clusters_; }
+  // That a block can have.
+  size_t shared_bytes() const { return shared_bytes_; }
 
  private:
   DeviceMemory<float> parts_;
@@ -59,6 +61,7 @@ class AttentionWorkspace {
   int multiprocessors_ = 0;
   bool tensor_cores_ = false;
   bool clusters_ = false;
+  size_t shared_bytes_ = 0;
 };
 
 // out[q_begin + i] = the attention of query q[q_begin + i]; rows of q and out are

@@ -6,7 +6,7 @@
 // as a warp of attention_flash_cuda.cu does; then the key warps of a row are put together through
 // shared memory, in order. More keys than have room come in rounds. Blocks have as few rows as
 // leave each a multiprocessor for itself. It takes what attention_flash_cuda takes.
-#include "ops/attention_flash_warp_cuda.h"
+#include "ops/attention_join_cuda.h"
 
 namespace fovea {
 namespace {
@@ -29,9 +29,10 @@ struct ShortLayout {
   static constexpr int kMany = kDim <= 80 ? 80 : 64;
   static constexpr int kFew = kDim <= 80 ? 48 : 32;
 
-  // Floats: [key warps][rows][largest, total], the biases of a round; then bf16: queries, and
-  // keys and values, whose place the sums [key warps][rows][kStride] take in the end.
-  static constexpr int kBias = kKeyWarps * kRows * 2;
+  using Join = KeyWarpsJoin<kDim, kRowWarps, kKeyWarps>;
+  // Floats: the weights of the join, the biases of a round; then bf16: queries, and keys and
+  // values, whose place the sums of the join take in the end.
+  static constexpr int kBias = Join::kWeights;
   static constexpr int kQueries = kBias + kKeyWarps * kMany;
   static constexpr int kKeys = kQueries + kRows * kStride / 2;
   static constexpr size_t bytes(int keys_of_warp) {
@@ -80,22 +81,16 @@ class ShortBlock {
       round_keys = fetch(begin, keys_of_warp);
     }
     warp.finish();
-    share_sums(warp);
+    typename Layout::Join join(shared_, shared_ + Layout::kKeys);
+    join.share(warp, key_warp_);
     __syncthreads();
-    write_rows();
+    join.write(call_, sequence_, kv_head_, row_begin_, rows_);
   }
 
  private:
   using RowsWarp = FlashWarp<kDim, 1, false>;
 
   __device__ bf16* queries() const { return reinterpret_cast<bf16*>(shared_ + Layout::kQueries); }
-  __device__ float* sums_of(int key_warp, int row) const {
-    return shared_ + Layout::kKeys + (key_warp * Layout::kRows + row) * Layout::kStride;
-  }
-  __device__ float2& weight_of(int key_warp, int row) const {
-    return reinterpret_cast<float2*>(shared_)[key_warp * Layout::kRows + row];
-  }
-
   __device__ bf16* keys() const { return reinterpret_cast<bf16*>(shared_ + Layout::kKeys); }
 
   // Asks for the keys of a round that begins there, and for its values; says how many they are.
@@ -156,78 +151,6 @@ class ShortBlock {
   __device__ static void wait_for_values() {
     wait_for_copies<0>();
     __syncthreads();
-  }
-
-  __device__ void share_sums(const RowsWarp& warp) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int row = warp.row_of(0, half);
-      if (warp.column() == 0)
-        weight_of(key_warp_, row) =
-            make_float2(warp.state.largest[0][half] * warp.factor(), warp.state.total[0][half]);
-      float* to = sums_of(key_warp_, row) + warp.column();
-#pragma unroll
-      for (int i = 0; i < kDim / 8; ++i)
-        *reinterpret_cast<float2*>(to + i * 8) =
-            make_float2(warp.state.sums[0][i][2 * half], warp.state.sums[0][i][2 * half + 1]);
-    }
-  }
-
-  __device__ void write_rows() {
-    constexpr int kChunks = kDim / 8;
-#pragma unroll 1
-    for (int item = static_cast<int>(threadIdx.x); item < rows_ * kChunks;
-         item += Layout::kThreads) {
-      const int row = item / kChunks;
-      const int dim = item % kChunks * 8;
-      if (dim >= call_.head_dim) continue;
-      float sums[8];
-      combine(row, dim, sums);
-      const int64_t at =
-          offset_of_row(call_, sequence_, kv_head_, row_begin_ + row, call_.out_stride);
-      *reinterpret_cast<uint4*>(call_.out + at + dim) =
-          make_uint4(to_pair(sums[0], sums[1]), to_pair(sums[2], sums[3]),
-                     to_pair(sums[4], sums[5]), to_pair(sums[6], sums[7]));
-    }
-  }
-
-  // The results of 8 values of a row. Of 8 lanes, four read the later half of theirs first:
-  // together they read all banks at once.
-  __device__ void combine(int row, int dim, float (&sums)[8]) const {
-    float2 weights[kKeyWarps];
-    float largest = minus_infinity();
-#pragma unroll
-    for (int i = 0; i < kKeyWarps; ++i) {
-      weights[i] = weight_of(i, row);
-      largest = fmaxf(largest, weights[i].x);
-    }
-    const bool turned = threadIdx.x / 4 % 2 != 0;
-    float4 early = make_float4(0, 0, 0, 0);
-    float4 late = make_float4(0, 0, 0, 0);
-    float total = 0;
-#pragma unroll
-    for (int i = 0; i < kKeyWarps; ++i) {
-      const float share = fast_exp2(weights[i].x - largest);
-      const float* from = sums_of(i, row) + dim;
-      add(*reinterpret_cast<const float4*>(from + (turned ? 4 : 0)), share, early);
-      add(*reinterpret_cast<const float4*>(from + (turned ? 0 : 4)), share, late);
-      total += weights[i].y * share;
-    }
-    const float inverse = 1.0f / total;
-    put(turned ? late : early, inverse, sums);
-    put(turned ? early : late, inverse, sums + 4);
-  }
-  __device__ static void add(const float4& values, float share, float4& to) {
-    to.x += share * values.x;
-    to.y += share * values.y;
-    to.z += share * values.z;
-    to.w += share * values.w;
-  }
-  __device__ static void put(const float4& values, float factor, float* to) {
-    to[0] = values.x * factor;
-    to[1] = values.y * factor;
-    to[2] = values.z * factor;
-    to[3] = values.w * factor;
   }
 
   const AttentionCall& call_;

@@ -18,9 +18,10 @@ inline float4 load_of_rank(const float4* mine, int rank) {
   const auto at = reinterpret_cast<const unsigned char*>(mine) - emulate::shared_memory();
   return *reinterpret_cast<const float4*>(emulate::shared_of(rank) + at);
 }
-inline void store_at_rank(float2* mine, int rank, float2 value) {
+template <class T>
+void store_at_rank(T* mine, int rank, T value) {
   const auto at = reinterpret_cast<unsigned char*>(mine) - emulate::shared_memory();
-  *reinterpret_cast<float2*>(emulate::shared_of(rank) + at) = value;
+  *reinterpret_cast<T*>(emulate::shared_of(rank) + at) = value;
 }
 
 #else
@@ -100,6 +101,20 @@ __device__ inline void store_at_rank(float2* mine, int rank, float2 value) {
       "st.shared::cluster.v2.f32 [place], {%2, %3};\n"
       "}\n" ::"r"(static_cast<uint32_t>(__cvta_generic_to_shared(mine))),
       "r"(rank), "f"(value.x), "f"(value.y)
+      : "memory");
+#else
+  *mine = value;
+#endif
+}
+__device__ inline void store_at_rank(uint2* mine, int rank, uint2 value) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile(
+      "{\n"
+      ".reg .u32 place;\n"
+      "mapa.shared::cluster.u32 place, %0, %1;\n"
+      "st.shared::cluster.v2.u32 [place], {%2, %3};\n"
+      "}\n" ::"r"(static_cast<uint32_t>(__cvta_generic_to_shared(mine))),
+      "r"(rank), "r"(value.x), "r"(value.y)
       : "memory");
 #else
   *mine = value;
