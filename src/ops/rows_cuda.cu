@@ -21,15 +21,35 @@ __device__ float block_sum(float value, float (&parts)[kRowWarps]) {
   return sum;
 }
 
+// Of a norm, for a thread's four values `at`; nothing where a row has no such.
+struct NormWeights {
+  float4 weight, bias;
+};
+template <bool kCentred>
+__device__ NormWeights load_norm(const NormJob& job, int at) {
+  NormWeights norm{zero_four(), zero_four()};
+  if (at >= job.cols / 4) return norm;
+  norm.weight = __ldg(reinterpret_cast<const float4*>(job.weight) + at);
+  if (kCentred) norm.bias = __ldg(reinterpret_cast<const float4*>(job.bias) + at);
+  return norm;
+}
+
 // A block owns a row and keeps it in registers, kKept times four values a thread: it is read once.
-// Sums are f32; the variance is that of the differences from the mean.
+// So are weights, where there is room for them: no kernel writes them, so that they come while the
+// one before ends. Sums are f32; the variance is that of the differences from the mean.
 template <int kKept, bool kCentred>
 __global__ void __launch_bounds__(kRowThreads) norm_row(NormJob job) {
   __shared__ float mean_parts[kRowWarps];
   __shared__ float square_parts[kRowWarps];
+  constexpr bool kEarly = kKept <= 4;
   const int thread = static_cast<int>(threadIdx.x);
   const int quads = job.cols / 4;
   let_next_start();
+  NormWeights norms[kEarly ? kKept : 1];
+  if constexpr (kEarly) {
+#pragma unroll
+    for (int i = 0; i < kKept; ++i) norms[i] = load_norm<kCentred>(job, i * kRowThreads + thread);
+  }
   wait_for_previous();
   const auto* x = reinterpret_cast<const float4*>(job.x + blockIdx.x * job.x_stride);
   float4 kept[kKept];
@@ -57,9 +77,9 @@ __global__ void __launch_bounds__(kRowThreads) norm_row(NormJob job) {
   for (int i = 0; i < kKept; ++i) {
     const int at = i * kRowThreads + thread;
     if (at >= quads) continue;
-    const float4 weight = __ldg(reinterpret_cast<const float4*>(job.weight) + at);
-    const float4 bias =
-        kCentred ? __ldg(reinterpret_cast<const float4*>(job.bias) + at) : zero_four();
+    const NormWeights norm = kEarly ? norms[kEarly ? i : 0] : load_norm<kCentred>(job, at);
+    const float4 weight = norm.weight;
+    const float4 bias = norm.bias;
     y[at] = make_uint2(
         to_pair(kept[i].x * factor * weight.x + bias.x, kept[i].y * factor * weight.y + bias.y),
         to_pair(kept[i].z * factor * weight.z + bias.z, kept[i].w * factor * weight.w + bias.w));

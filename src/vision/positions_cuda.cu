@@ -35,6 +35,8 @@ __device__ float4 weighed(float4 sum, float weight, float4 entry) {
 // One block a patch.
 __global__ void add_places(const PatchPlace* places, int rows, int cols, PlaceTables tables,
                            float* x) {
+  let_next_start();
+  wait_for_previous();
   const PatchPlace place = places[blockIdx.x];
   const AxisPair row = axis_pair(place.row, rows, tables.side);
   const AxisPair col = axis_pair(place.col, cols, tables.side);
@@ -52,12 +54,14 @@ __global__ void add_places(const PatchPlace* places, int rows, int cols, PlaceTa
     if (level > 0)  // the row of level 0 is zero
       sum = weighed(sum, 1.0f,
                     reinterpret_cast<const float4*>(tables.levels)[int64_t{level} * quads + c]);
-    out[c] = weighed(out[c], 1.0f, sum);
+    out[c] = weighed(__ldcg(out + c), 1.0f, sum);
   }
 }
 
 __global__ void make_angles(const PatchPlace* places, int count, const float* frequencies,
                             int quarter, float* cos, float* sin) {
+  let_next_start();
+  wait_for_previous();
   const int64_t at = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (at >= int64_t{count} * 2 * quarter) return;
   const PatchPlace place = places[at / (2 * quarter)];
@@ -72,8 +76,9 @@ __global__ void make_angles(const PatchPlace* places, int count, const float* fr
 void add_places_cuda(cudaStream_t stream, const PatchPlace* places, int count, Size canvas,
                      const PlaceTables& tables, float* x) {
   if (count == 0) return;
-  launch(add_places, {.grid = static_cast<unsigned>(count), .block = 128, .stream = stream}, places,
-         canvas.height_px / kPatchPx, canvas.width_px / kPatchPx, tables, x);
+  launch(add_places,
+         {.grid = static_cast<unsigned>(count), .block = 128, .stream = stream, .overlaps = true},
+         places, canvas.height_px / kPatchPx, canvas.width_px / kPatchPx, tables, x);
 }
 
 void rotary_angles_cuda(cudaStream_t stream, const PatchPlace* places, int count,
@@ -84,7 +89,8 @@ void rotary_angles_cuda(cudaStream_t stream, const PatchPlace* places, int count
   launch(make_angles,
          {.grid = static_cast<unsigned>(ceil_div<int64_t>(values, kBlock)),
           .block = kBlock,
-          .stream = stream},
+          .stream = stream,
+          .overlaps = true},
          places, count, frequencies, quarter, cos, sin);
 }
 

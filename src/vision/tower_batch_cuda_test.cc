@@ -67,6 +67,35 @@ TEST_P(TowerBatchCuda, ImagesOfOnePassAreThoseAlone) {
   }
 }
 
+// Where nothing is kept, one kernel may turn and attend; a bias of sizes is seen by both.
+TEST_P(TowerBatchCuda, TurningAndAttendingInOneKernelIsThatInTwo) {
+  if (!kEmulated && device_->capability() < 80) GTEST_SKIP() << "no tensor cores for bf16";
+  const Scene scene = small_scene();
+  const auto two = tower_itself(scene);
+  const auto one = tower_itself(scene);
+  one->use_tensor_cores();
+  for (const bool size_bias : {false, true}) {
+    const EncodeOptions options{.keep = false, .size_bias = size_bias};
+    const auto tokens_of = [&](CudaTower& tower) {
+      TowerMemory memory;
+      return parts_of(*tower.download(*tower.encode(scene.glance, scene.canvas, memory, options)));
+    };
+    const Parts wanted = tokens_of(*two);
+    for (int time = 0; time < 3; ++time)
+      expect_near(wanted, tokens_of(*one), kOtherOrder, "time " + std::to_string(time));
+  }
+  const Patches other = test::random_patches(test::cover({64, 352}, 1), {64, 352}, 43);
+  const Together all{{&scene.glance, &other},
+                     {{.count = scene.glance.count, .canvas = scene.canvas},
+                      {.count = other.count, .canvas = {64, 352}}}};
+  const auto wanted = run_together(*device_, *two, all);
+  const auto got = run_together(*device_, *one, all);
+  ASSERT_TRUE(wanted && got);
+  for (size_t i = 0; i < 2; ++i)
+    expect_near(parts_of(*two->download((*wanted)[i])), parts_of(*one->download((*got)[i])),
+                kOtherOrder, "image " + std::to_string(i));
+}
+
 TEST_P(TowerBatchCuda, LooksOfOnePassSeeTheirOwnMemory) {
   const Scene scene = small_scene();
   const auto tower = tower_itself(scene);

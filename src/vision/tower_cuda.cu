@@ -58,6 +58,7 @@ Result<std::shared_ptr<CudaTower>> CudaTower::make(std::shared_ptr<CudaAccelerat
   if (auto done = tower->weights_.upload(stream, config, weights); !done) return done.error();
   if (auto done = tower->matmuls_.open(device->kernels(), 0); !done) return done.error();
   if (auto done = tower->attention_.open(stream.get()); !done) return done.error();
+  tower->attention_kernels_ = device->kernels();
   return tower;
 }
 
@@ -92,9 +93,20 @@ Result<CudaTower::Input> CudaTower::input(int rows) {
   return Input{work_.patches.data(), work_.places.data()};
 }
 
-// Tells the device where each row's keys and values go, and what each sequence sees.
+AttentionShape CudaTower::shape_of(const Pass& pass) const {
+  AttentionShape shape;
+  shape.sequences = pass.sequences;
+  shape.max_q_count = pass.max_count;
+  shape.max_key_count = pass.max_keys;
+  shape.heads = shape.kv_heads = config_.num_heads;
+  shape.head_dim = config_.head_dim;
+  shape.scale = static_cast<float>(1 / std::sqrt(static_cast<double>(config_.head_dim)));
+  return shape;
+}
+
+// Tells the device what it has to know of a pass: what each sequence sees, and where each row's
+// keys and values go.
 Status CudaTower::place_rows(std::span<const TowerRequest> requests, Pass& pass) {
-  std::vector<RowPlace> places;
   std::vector<AttentionSequence> sequences;
   pass.sequences = static_cast<int>(requests.size());
   pass.kept = std::any_of(requests.begin(), requests.end(),
@@ -104,29 +116,41 @@ Status CudaTower::place_rows(std::span<const TowerRequest> requests, Pass& pass)
     TowerKeyValues& memory = pass.kept ? *request.memory : work_.passing;
     // Sequences without memory share what passes, each its own part of it.
     const int64_t part = pass.kept ? 0 : int64_t{pass.rows} * config_.hidden_size;
-    const int capacity = pass.kept ? memory.capacity : request.count;
     AttentionSequence sequence;
     sequence.q_begin = pass.rows;
     sequence.q_count = request.count;
     sequence.keys = memory.keys.data() + part;
     sequence.values = memory.values.data() + part;
-    sequence.capacity = capacity;
+    sequence.capacity = pass.kept ? memory.capacity : request.count;
     sequence.key_count = request.kept + request.count;
     sequence.key_bias = request.key_bias;
     sequences.push_back(sequence);
-    for (int i = 0; i < request.count; ++i)
-      places.push_back(
-          {memory.keys.data() + part, memory.values.data() + part, capacity, request.kept + i});
     pass.rows += request.count;
     pass.max_count = std::max(pass.max_count, request.count);
     pass.max_keys = std::max(pass.max_keys, sequence.key_count);
   }
   pass.alone = sequences.front();
   pass.is_alone = sequences.size() == 1 && !pass.kept && pass.alone.key_bias == nullptr;
-  Stream& stream = device_->stream();
-  if (auto done = staging_.upload<RowPlace>(stream, places, work_.row_places); !done) return done;
+  pass.turned =
+      !pass.kept && attention_turned_takes(shape_of(pass), attention_, attention_kernels_);
+  if (pass.turned && pass.is_alone) return Done{};
+  if (!pass.turned)
+    if (auto done = place_keys(requests, pass); !done) return done;
   if (work_.sequences.size() < sequences.size()) graphs_.clear();
-  return staging_.upload<AttentionSequence>(stream, sequences, work_.sequences);
+  return staging_.upload<AttentionSequence>(device_->stream(), sequences, work_.sequences);
+}
+
+Status CudaTower::place_keys(std::span<const TowerRequest> requests, const Pass& pass) {
+  std::vector<RowPlace> places;
+  for (const TowerRequest& request : requests) {
+    TowerKeyValues& memory = pass.kept ? *request.memory : work_.passing;
+    const int64_t part = pass.kept ? 0 : static_cast<int64_t>(places.size()) * config_.hidden_size;
+    const int capacity = pass.kept ? memory.capacity : request.count;
+    for (int i = 0; i < request.count; ++i)
+      places.push_back(
+          {memory.keys.data() + part, memory.values.data() + part, capacity, request.kept + i});
+  }
+  return staging_.upload<RowPlace>(device_->stream(), places, work_.row_places);
 }
 
 // x = patch_embed(patch) + position + level_embedding[level]
@@ -150,7 +174,15 @@ void CudaTower::embed(std::span<const TowerRequest> requests, const Pass& pass) 
 // narrow = softmax(q k^T / sqrt(head_dim) + size bias) v, with q, k = rotate(q), rotate(k)
 void CudaTower::attend(const Pass& pass, int index) {
   cudaStream_t stream = device_->stream().get();
-  const int layer = pass.kept ? index : 0;
+  AttentionShape shape = shape_of(pass);
+  if (pass.turned)
+    return attention_turned_cuda(stream, shape,
+                                 {.qkv = work_.wide.data(),
+                                  .cos = work_.cos.data(),
+                                  .sin = work_.sin.data(),
+                                  .sequences = pass.is_alone ? nullptr : work_.sequences.data()},
+                                 work_.narrow.data(), config_.hidden_size, attention_);
+  shape.layer = pass.kept ? index : 0;
   TurnJob turn;
   turn.qkv = work_.wide.data();
   turn.rows = pass.rows;
@@ -161,24 +193,15 @@ void CudaTower::attend(const Pass& pass, int index) {
   turn.q = work_.wide.data();
   turn.q_stride = 3 * config_.hidden_size;
   turn.places = work_.row_places.data();
-  turn.layer = layer;
+  turn.layer = shape.layer;
   turn_heads_cuda(stream, turn);
-
-  AttentionShape shape;
-  shape.sequences = pass.sequences;
-  shape.max_q_count = pass.max_count;
-  shape.max_key_count = pass.max_keys;
-  shape.heads = shape.kv_heads = config_.num_heads;
-  shape.head_dim = config_.head_dim;
-  shape.scale = static_cast<float>(1 / std::sqrt(static_cast<double>(config_.head_dim)));
-  shape.layer = layer;
   if (pass.is_alone)
     attention_dense_cuda(stream, shape, pass.alone, work_.sequences.data(), work_.wide.data(),
                          turn.q_stride, work_.narrow.data(), config_.hidden_size, attention_,
-                         device_->kernels());
+                         attention_kernels_);
   else
     attention_cuda(stream, shape, work_.sequences.data(), work_.wide.data(), turn.q_stride,
-                   work_.narrow.data(), config_.hidden_size, attention_, device_->kernels());
+                   work_.narrow.data(), config_.hidden_size, attention_, attention_kernels_);
 }
 
 // x = x + attention(norm1(x)); x = x + mlp(norm2(x))
@@ -238,12 +261,10 @@ Result<VisualTokens> CudaTower::take_tokens(int first_cell, int cells, int all_c
   const auto parts = static_cast<size_t>(1 + tokens->taps);
   const size_t size = static_cast<size_t>(cells) * width;
   if (auto made = tokens->values.allocate(parts * size); !made) return made.error();
-  for (size_t part = 0; part < parts; ++part)
-    device_->stream().copy(
-        tokens->values.data() + part * size,
-        work_.tokens.data() +
-            (part * static_cast<size_t>(all_cells) + static_cast<size_t>(first_cell)) * width,
-        size);
+  cudaMemcpy2DAsync(tokens->values.data(), size * sizeof(bf16),
+                    work_.tokens.data() + static_cast<size_t>(first_cell) * width,
+                    static_cast<size_t>(all_cells) * width * sizeof(bf16), size * sizeof(bf16),
+                    parts, cudaMemcpyDeviceToDevice, device_->stream().get());
   VisualTokens result;
   result.count = cells;
   result.width = config_.out_hidden_size;
@@ -256,8 +277,8 @@ Result<std::vector<VisualTokens>> CudaTower::run(std::span<const TowerRequest> r
   Pass pass;
   pass.frames = frames;
   if (auto placed = place_rows(requests, pass); !placed) return placed.error();
-  const GraphKey key{pass.rows,     pass.sequences,    pass.max_count,
-                     pass.max_keys, pass.kept ? 1 : 0, pass.is_alone ? 1 : 0};
+  const GraphKey key{pass.rows,         pass.sequences,        pass.max_count,     pass.max_keys,
+                     pass.kept ? 1 : 0, pass.is_alone ? 1 : 0, pass.turned ? 1 : 0};
   embed(requests, pass);
   if (options.on_block) {
     run_blocks(pass, options);

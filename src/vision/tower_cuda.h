@@ -10,7 +10,7 @@
 #include "device/cuda/cuda_accelerator.h"
 #include "device/cuda/graphs.h"
 #include "device/cuda/staging.h"
-#include "ops/attention_cuda.h"
+#include "ops/attention_turned_cuda.h"
 #include "ops/linear_cuda.h"
 #include "ops/rows_cuda.h"
 #include "vision/device_tower.h"
@@ -109,6 +109,11 @@ class CudaTower : public DeviceTower {
   // accelerator first.
   Result<std::vector<VisualTokens>> run(std::span<const TowerRequest> requests,
                                         const EncodeOptions& options, int frames = 2);
+  // For tests: attention by tensor cores where the device would not be given them.
+  void use_tensor_cores() {
+    attention_.set_tensor_cores(true);
+    attention_kernels_ = KernelChoice::kBest;
+  }
 
  private:
   // What a pass works in; rows are patches.
@@ -137,12 +142,15 @@ class CudaTower : public DeviceTower {
     bool kept = false;        // keys and values of each block have their own place
     AttentionSequence alone;  // the only sequence, where it sees itself alone
     bool is_alone = false;
+    bool turned = false;  // one kernel turns and attends; no keys and values are written
   };
 
   CudaTower(std::shared_ptr<CudaAccelerator> device, const VisionConfig& config)
       : device_(std::move(device)), config_(config) {}
   Status grow(int rows);
+  AttentionShape shape_of(const Pass& pass) const;
   Status place_rows(std::span<const TowerRequest> requests, Pass& pass);
+  Status place_keys(std::span<const TowerRequest> requests, const Pass& pass);
   void embed(std::span<const TowerRequest> requests, const Pass& pass);
   void run_blocks(const Pass& pass, const EncodeOptions& options);
   void run_block(const Pass& pass, int index);
@@ -157,6 +165,7 @@ class CudaTower : public DeviceTower {
   DeviceTowerWeights weights_;
   Matmuls matmuls_;
   AttentionWorkspace attention_;
+  KernelChoice attention_kernels_ = KernelChoice::kPortable;
   Graphs graphs_;
   Staging staging_;
   Work work_;
