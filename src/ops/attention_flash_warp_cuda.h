@@ -64,7 +64,7 @@ class FlashWarp {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         keys_[tile][half] =
-            keys_of_row(call, sequence, row_begin + first_row_ + tile * 16 + half * 8 + lane_ / 4);
+            keys_of_row(call, sequence, row_begin + first_row_ + tile * 16 + half * 8 + lane() / 4);
         state.largest[tile][half] = minus_infinity();
         state.total[tile][half] = 0;
       }
@@ -102,7 +102,7 @@ class FlashWarp {
   // Adds the values of these keys, so weighed.
   template <int kEights>
   __device__ void multiply_values(const bf16* values, const float (&weights)[kTiles][kEights][4]) {
-    const bf16* from = values + lane_ % 16 * kStride + lane_ / 16 * 8;
+    const bf16* from = values + lane() % 16 * kStride + lane() / 16 * 8;
 #pragma unroll
     for (int step = 0; step < kEights / 2; ++step) {
       uint32_t p[kTiles][4];
@@ -141,18 +141,21 @@ class FlashWarp {
   }
 
   __device__ int row_of(int tile, int half) const {
-    return first_row_ + tile * 16 + half * 8 + lane_ / 4;
+    return first_row_ + tile * 16 + half * 8 + lane() / 4;
   }
-  __device__ int column() const { return lane_ % 4 * 2; }
+  __device__ int column() const { return lane() % 4 * 2; }
   // Of scores that were multiplied by this already, or that must be.
   __device__ float factor() const { return sequence_.key_bias != nullptr ? 1.0f : call_.scale; }
 
   FlashState<kDim, kTiles> state;
 
  private:
+  // A warp that keeps no queries has other warps beside it, and fewer registers: it asks anew.
+  __device__ int lane() const { return kKeepQ ? lane_ : static_cast<int>(threadIdx.x % 32); }
+
   __device__ void load_query(uint32_t (&to)[4], int tile, int step) {
-    load_matrices(
-        to, shared_ + (first_row_ + tile * 16 + lane_ % 16) * kStride + step * 16 + lane_ / 16 * 8);
+    load_matrices(to, shared_ + (first_row_ + tile * 16 + lane() % 16) * kStride + step * 16 +
+                          lane() / 16 * 8);
   }
 
   template <int kEights>
@@ -165,7 +168,7 @@ class FlashWarp {
         for (int j = 0; j < 4; ++j) scores[tile][i][j] = 0;
       }
     }
-    const bf16* from = keys + (lane_ / 16 * 8 + lane_ % 8) * kStride + lane_ / 8 % 2 * 8;
+    const bf16* from = keys + (lane() / 16 * 8 + lane() % 8) * kStride + lane() / 8 % 2 * 8;
 #pragma unroll
     for (int step = 0; step < kDim / 16; ++step) {
       uint32_t q[kTiles][4];

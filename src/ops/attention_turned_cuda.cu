@@ -41,7 +41,6 @@ __global__ void __launch_bounds__(TurnedLayout<kDim, kWhole, kRowWarps, kShared>
                                   TurnedLayout<kDim, kWhole, kRowWarps, kShared>::kBlocks)
     attend_turned(const __grid_constant__ TurnedCall given) {
   if constexpr (kTensorCores) {
-    constexpr int kRows = TurnedLayout<kDim, kWhole, kRowWarps, kShared>::kRows;
     let_next_start();
     if constexpr (kShared) begin_cluster();
     AttentionCall call = given.call;
@@ -49,8 +48,7 @@ __global__ void __launch_bounds__(TurnedLayout<kDim, kWhole, kRowWarps, kShared>
     call.causal = false;
     if (kWhole) call.head_dim = kDim;
     const AttentionSequence sequence = sequence_of(given);
-    TurnedBlock<kDim, kWhole, kRowWarps, kShared> block(given, call, sequence,
-                                                        static_cast<int>(blockIdx.x) * kRows);
+    TurnedBlock<kDim, kWhole, kRowWarps, kShared> block(given, call, sequence);
     wait_for_previous();
     block.run();
   }

@@ -111,12 +111,11 @@ class AttentionTurnedCuda : public AttentionCudaTest {
 };
 
 TEST_F(AttentionTurnedCuda, EqualsTheReferenceAndTwoKernels) {
-  for (const int rows : {1, 4, 12, 16, 17, 33, 48, 64, 100, 129, 272, 320}) {
+  for (const int rows : {1, 4, 12, 16, 17, 33, 48, 64, 100, 129, 272}) {
     const bool bias = rows % 3 == 0;
     check(1, 64, {{rows, rows, bias}});
-    check(2, 64, {{rows, rows, !bias}}, rows < 100 ? 12 : 1);
+    check(rows < 100 ? 2 : 1, 64, {{rows, rows, !bias}}, rows < 100 ? 12 : 1);
   }
-  check(1, 64, {{500, 500}});
   check(1, 64, {{500, 500, true}});
 }
 
@@ -129,7 +128,7 @@ TEST_F(AttentionTurnedCuda, TakesHeadsOfAnySize) {
 
 TEST_F(AttentionTurnedCuda, TakesSequencesOfDifferentLengthsAtOnce) {
   for (int form = 0; form < 7; ++form) {
-    check(2, 64, {{70, 70}, {4, 4, true}, {0, 0}, {129, 129, true}, {16, 16}});
+    check(1, 64, {{70, 70}, {4, 4, true}, {0, 0}, {129, 129, true}, {16, 16}});
     check(1, 72, {{5, 5, true}, {60, 60}});
   }
 }
