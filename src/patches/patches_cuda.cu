@@ -3,8 +3,8 @@
 
 #include "base/check.h"
 #include "device/cuda/bf16.h"
-#include "device/cuda/fetch.h"
 #include "device/cuda/kernel.h"
+#include "device/cuda/load.h"
 
 // A block samples some cells of one image, one after the other; each of its four warps one patch of
 // them. A thread owns 8 pixels of a row: it reads 24 bytes and stores 16 bytes for each channel and
@@ -172,8 +172,8 @@ __global__ void __launch_bounds__(kThreads)
   const int x = cell.col * kCellPx * 3 + byte;
   if (y >= side_of(pyramids.canvas.height_px, cell.level)) return;
   const int last = 3 * side_of(pyramids.canvas.width_px, cell.level) - 1;
-  prefetch_into_l2(pyramids.rgb[cell.level] + image * pyramids.image_bytes[cell.level] +
-                   y * pyramids.stride_bytes[cell.level] + min(x, last));
+  prefetch_line(pyramids.rgb[cell.level] + image * pyramids.image_bytes[cell.level] +
+                y * pyramids.stride_bytes[cell.level] + min(x, last));
 }
 
 // A block samples several cells once there are enough of them for all multiprocessors of a large

@@ -24,14 +24,4 @@ __device__ inline void wait_for_fetched() {
 #endif
 }
 
-// Brings what lies around an address into the second cache. Emulated, the byte is read, so that an
-// address out of bounds shows.
-__device__ inline void prefetch_into_l2(const void* from) {
-#if defined(FOVEA_EMULATE)
-  static_cast<void>(*static_cast<const volatile uint8_t*>(from));
-#else
-  asm volatile("prefetch.global.L2 [%0];" ::"l"(from));
-#endif
-}
-
 }  // namespace fovea

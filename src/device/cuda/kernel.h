@@ -40,6 +40,15 @@ inline void let_next_start() {}
 
 #else
 
+// Lets a kernel have so much dynamic shared memory. The limit only grows: a graph may hold a launch
+// that needs more than this one.
+inline void allow_shared(const void* kernel, int bytes) {
+  cudaFuncAttributes attributes{};
+  if (cudaFuncGetAttributes(&attributes, kernel) == cudaSuccess &&
+      attributes.maxDynamicSharedSizeBytes < bytes)
+    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+}
+
 // An error stays with the device until Stream::wait() asks for it.
 template <class... Params, class... Args>
 void launch(void (*kernel)(Params...), const LaunchShape& shape, Args&&... args) {
@@ -64,8 +73,7 @@ void launch(void (*kernel)(Params...), const LaunchShape& shape, Args&&... args)
   }
   // More than 48 KB, with what kernels declare, has to be asked for.
   if (shape.shared_bytes > size_t{40} << 10)
-    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                         static_cast<int>(shape.shared_bytes));
+    allow_shared(reinterpret_cast<const void*>(kernel), static_cast<int>(shape.shared_bytes));
   cudaLaunchKernelEx(&config, kernel, Params(std::forward<Args>(args))...);
 }
 

@@ -30,9 +30,12 @@ __device__ __forceinline__ uint4 load_once(const void* from, bool wanted) {
 #endif
 }
 
-// The line that holds `from` will be read soon.
-__device__ __forceinline__ void prefetch_line([[maybe_unused]] const void* from) {
-#if !defined(FOVEA_EMULATE)
+// The line that holds `from` will be read soon. Emulated, the byte is read, so that an address out
+// of bounds shows.
+__device__ __forceinline__ void prefetch_line(const void* from) {
+#if defined(FOVEA_EMULATE)
+  static_cast<void>(*static_cast<const volatile uint8_t*>(from));
+#else
   asm volatile("prefetch.global.L2 [%0];" ::"l"(from));
 #endif
 }
