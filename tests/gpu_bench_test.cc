@@ -105,6 +105,14 @@ TEST_F(GpuBenchProgram, EveryRowIsVerified) {
   EXPECT_EQ(products, 5 + 2 * 5 + 2 * 4);
 }
 
+TEST_F(GpuBenchProgram, RowsOfOneKindAreMeasuredAlone) {
+  const std::set<std::string> wanted = {"ceiling/copy", "ceiling/read", "ceiling/h2d",
+                                        "ceiling/gemm", "relevance/32x1024x1024"};
+  EXPECT_EQ(rows({"bench", "gpu", "--json", "--only", "relevance"}), wanted);
+  expect_refused({"bench", "gpu", "--only", "gravity"}, "gravity");
+  expect_refused({"bench", "front-end", "--only", "relevance"}, "--only");
+}
+
 TEST_F(GpuBenchProgram, WrongUseIsRefused) {
   expect_refused({"bench", "gpu", "--device", "cpu"}, "--device cuda");
   expect_refused({"bench", "gpu", "--device", "cuda:99"}, "cuda:99");

@@ -60,6 +60,7 @@ struct BenchFlags {
   std::string model;
   std::string weights;
   std::string kernels = "best";
+  std::string only;
   bool json = false;
   bool device_given = false;
 };
@@ -88,6 +89,8 @@ std::string wrong_rows(const Bench& bench) {
 
 int run(const BenchFlags& flags) {
   const Common& common = flags.common;
+  if (!flags.only.empty() && flags.suite != "gpu")
+    return complain(bad_input("--only is for bench gpu"));
   if ((flags.suite == "model" || flags.suite == "accuracy") && flags.model.empty())
     return complain(bad_input("bench " + flags.suite + " needs --model DIR, a checkpoint folder"));
   const auto device = device_of(flags);
@@ -107,10 +110,16 @@ int run(const BenchFlags& flags) {
   bench.weights = flags.weights;
   bench.device = *device;
   bench.kernels = flags.kernels;
+  bench.only = flags.only;
   for (const BenchEntry& entry : entries) entry.run(bench);
   if (show) fmt::print(stderr, "\r\033[K");
 
   if (bench.error) return complain(*bench.error);
+  if (!flags.only.empty() && wrong_rows(bench).empty() &&
+      std::none_of(bench.rows.begin(), bench.rows.end(),
+                   [&](const BenchRow& row) { return bench.wants(row.name); }))
+    return complain(
+        bad_input("--only: bench gpu has no rows '" + flags.only + "', or they need --model DIR"));
   if (flags.json)
     fmt::print("{}", json_of(bench));
   else
@@ -133,6 +142,8 @@ Run add_bench(CLI::App& program) {
                       "The checkpoint folder of the suites model and gpu");
   command->add_option("--weights", flags->weights, "... kept as f32, bf16 or int8")
       ->check(CLI::IsMember({"f32", "bf16", "int8"}));
+  command->add_option("--only", flags->only,
+                      "Of the suite gpu the rows NAME/... alone, such as patches or decode");
   add_common(*command, flags->common);
   add_kernels(*command, flags->kernels);
   command->footer(
@@ -141,6 +152,7 @@ Run add_bench(CLI::App& program) {
       "  fovea bench front-end --threads 1 --json | jq .rows\n"
       "  fovea bench model --model DIR --weights int8\n"
       "  fovea bench gpu --model DIR --device cuda:1\n"
+      "  fovea bench gpu --only patches\n"
       "bench/peers/*.py compare with OpenCV, torch, transformers and llama.cpp in the same run.");
   return [flags, command] {
     flags->device_given = command->count("--device") > 0;

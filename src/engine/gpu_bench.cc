@@ -28,6 +28,7 @@ AskSizes sizes_for(const std::string& description) {
 // have not seen it.
 void first_token(Bench& bench, const std::shared_ptr<const Model>& model, const std::string& name,
                  const AskOptions& options, double wanted_ms) {
+  if (!bench.wants(name)) return;
   const AskSizes sizes = sizes_for(bench.description);
   if (bench.progress) bench.progress(name);
   const std::string question = sizes.calls == 1 ? "What?" : long_question(model, options);

@@ -23,6 +23,7 @@ class GpuRows : public GpuBench {
     if (bench_.progress) bench_.progress(name);
   }
   void add(bool verified, const BenchRow& row) override { bench_.add(verified, row); }
+  bool wants(const std::string& name) const override { return bench_.wants(name); }
   void fail(const std::string& name, const Error& error) override {
     bench_.failed.push_back(name + ": " + error.message);
   }

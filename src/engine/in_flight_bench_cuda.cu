@@ -29,6 +29,7 @@ class InFlight {
       : bench_(bench), config_(config), tower_(tower), decoder_(decoder) {}
 
   void run(const std::string& name, MakerKind maker, int budget_tokens) {
+    if (!bench_.report().wants(name)) return;
     bench_.report().progress(name);
     const CudaAccelerator::Turn turn(bench_.device());
     if (!make(maker, budget_tokens)) return bench_.settle(name);

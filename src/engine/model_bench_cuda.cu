@@ -80,6 +80,7 @@ class ModelRows {
 
   // The same patches twice: alone, and packed with themselves, which other kernels compute.
   void tower(const char* name, int patches, const char* wanted) {
+    if (!bench_.report().wants(name)) return;
     bench_.report().progress(name);
     const CudaAccelerator::Turn turn(bench_.device());
     const auto input = tower_.input(2 * patches);
@@ -149,6 +150,7 @@ class ModelRows {
   }
 
   void prefill(const char* name, int tokens, const char* wanted) {
+    if (!bench_.report().wants(name)) return;
     bench_.report().progress(name);
     const CudaAccelerator::Turn turn(bench_.device());
     std::shared_ptr<OnDevice> owner;
@@ -177,6 +179,7 @@ class ModelRows {
   // What follows a prompt of 1,056 tokens, drawn on the device and seen by the host one by one.
   void decode() {
     const char* name = "decode/1";
+    if (!bench_.report().wants(name)) return;
     bench_.report().progress(name);
     constexpr int kPrompt = kEmulated ? 2 : 1056;
     constexpr int kWarm = kEmulated ? 1 : 8;

@@ -166,7 +166,7 @@ void run_steps(CudaBench& bench) {
   for (const int keys : {300, 1100, 2000}) StepBench(bench, workspace, keys).run();
 }
 
-const CudaBenchRegistration kStepsRegistered(kKernelTurn, "attention step", run_steps);
+const CudaBenchRegistration kStepsRegistered(kKernelTurn, "attention/step", run_steps);
 
 }  // namespace
 }  // namespace fovea

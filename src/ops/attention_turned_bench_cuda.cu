@@ -155,7 +155,7 @@ void run_turned(CudaBench& bench) {
   TurnedBench(bench, workspace, 4, 272).run();
 }
 
-const CudaBenchRegistration kTurnedRegistered(kKernelTurn, "attention turned", run_turned);
+const CudaBenchRegistration kTurnedRegistered(kKernelTurn, "attention/turned", run_turned);
 
 }  // namespace
 }  // namespace fovea

@@ -26,9 +26,12 @@ Status RelevanceWorkspace::make(Size canvas, int images, bool figure_in_shared) 
     if (const cudaError_t error = cudaEventCreateWithFlags(event, cudaEventDisableTiming);
         error != cudaSuccess)
       return cuda_error("an event", error);
-  beside_.upload(plogp_.data(), table.data(), table.size());
-  cudaMemsetAsync(done_.data(), 0, done_.bytes(), beside_.get());
-  return beside_.wait();
+  // In the order that memory is taken in; the other stream does not wait for that.
+  cudaStream_t stream = memory_order().stream;
+  cudaMemcpyAsync(plogp_.data(), table.data(), plogp_.bytes(), cudaMemcpyHostToDevice, stream);
+  cudaMemsetAsync(done_.data(), 0, done_.bytes(), stream);
+  const cudaError_t error = cudaStreamSynchronize(stream);
+  return error == cudaSuccess ? Status(Done{}) : cuda_error("relevance", error);
 }
 
 Status RelevanceMemory::make(Size canvas, int level, int images) {
