@@ -74,6 +74,7 @@ Status CudaDecoder::grow(int rows) {
   if (made) made = work_.narrow.at_least(count * narrow);
   if (made) made = work_.wide.at_least(count * wide);
   if (made) made = work_.row_places.at_least(count);
+  if (made) made = work_.wide.clear();
   if (!made) return made;
   work_.rows = rows;
   return Done{};

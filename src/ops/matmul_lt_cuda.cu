@@ -242,7 +242,8 @@ Status LtMatmuls::open(int64_t work_values) {
       status != CUBLAS_STATUS_SUCCESS)
     return failed(std::string("cuBLASLt: ") + cublasLtGetStatusString(status));
   if (Status done = state_->workspace.allocate(kWorkspaceBytes); !done) return done;
-  return state_->work.allocate(static_cast<size_t>(work_values));
+  if (auto made = state_->work.allocate(static_cast<size_t>(work_values)); !made) return made;
+  return state_->work.clear();
 }
 
 bool LtMatmuls::run(cudaStream_t stream, const MatmulJob& job) {

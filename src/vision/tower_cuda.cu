@@ -83,6 +83,9 @@ Status CudaTower::grow(int rows) {
   if (made) made = work_.passing.keys.at_least(count * hidden);
   if (made) made = work_.passing.values.at_least(count * hidden);
   if (made) made = work_.row_places.at_least(count);
+  if (made) made = work_.hidden.clear();
+  if (made) made = work_.wide.clear();
+  if (made) made = work_.tokens.clear();
   if (!made) return made;
   work_.rows = rows;
   return Done{};

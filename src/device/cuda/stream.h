@@ -44,6 +44,16 @@ class DeviceMemory {
       cudaFree(data_);
   }
 
+  // Zeros, once, for memory that a library writes in ways that tools which look for reads of what
+  // was never written do not see.
+  Status clear() {
+    if (data_ == nullptr) return Done{};
+    cudaStream_t stream = memory_order().stream;
+    cudaMemsetAsync(data_, 0, bytes(), stream);
+    const cudaError_t error = cudaStreamSynchronize(stream);
+    return error == cudaSuccess ? Status(Done{}) : cuda_error("clearing memory", error);
+  }
+
   // What was there is lost. The error says how much was asked for, and how much is free.
   Status allocate(size_t count) {
     DeviceMemory().swap(*this);
