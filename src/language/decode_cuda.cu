@@ -92,7 +92,8 @@ Status CudaDecoder::write_logits(const Pass& pass, const PassOptions& options) {
   const auto vocab = static_cast<size_t>(config_.vocab_size);
   float* to = options.leave;
   if (to == nullptr) {
-    if (auto made = work_.logits.at_least(static_cast<size_t>(rows) * vocab); !made) return made;
+    const size_t size = static_cast<size_t>(rows) * vocab;
+    if (auto made = work_.logits.zeros_at_least(size); !made) return made;
     to = work_.logits.data();
   }
   cudaStream_t stream = device_->stream().get();

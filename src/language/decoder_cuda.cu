@@ -72,9 +72,8 @@ Status CudaDecoder::grow(int rows) {
   if (made) made = work_.sin.at_least(count * half);
   if (made) made = work_.hidden.at_least(count * static_cast<size_t>(config_.hidden_size));
   if (made) made = work_.narrow.at_least(count * narrow);
-  if (made) made = work_.wide.at_least(count * wide);
+  if (made) made = work_.wide.zeros_at_least(count * wide);
   if (made) made = work_.row_places.at_least(count);
-  if (made) made = work_.wide.clear();
   if (!made) return made;
   work_.rows = rows;
   return Done{};

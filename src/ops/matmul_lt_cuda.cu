@@ -242,8 +242,7 @@ Status LtMatmuls::open(int64_t work_values) {
       status != CUBLAS_STATUS_SUCCESS)
     return failed(std::string("cuBLASLt: ") + cublasLtGetStatusString(status));
   if (Status done = state_->workspace.allocate(kWorkspaceBytes); !done) return done;
-  if (auto made = state_->work.allocate(static_cast<size_t>(work_values)); !made) return made;
-  return state_->work.clear();
+  return state_->work.zeros_at_least(static_cast<size_t>(work_values));
 }
 
 bool LtMatmuls::run(cudaStream_t stream, const MatmulJob& job) {

@@ -74,18 +74,15 @@ Status CudaTower::grow(int rows) {
   if (made) made = work_.places.at_least(count);
   if (made) made = work_.cos.at_least(count * half);
   if (made) made = work_.sin.at_least(count * half);
-  if (made) made = work_.hidden.at_least(count * hidden);
+  if (made) made = work_.hidden.zeros_at_least(count * hidden);
   if (made) made = work_.narrow.at_least(count * hidden);
-  if (made) made = work_.wide.at_least(count * static_cast<size_t>(widest_row(config_)));
+  if (made) made = work_.wide.zeros_at_least(count * static_cast<size_t>(widest_row(config_)));
   if (made)
-    made = work_.tokens.at_least(taps * (count / kPatchesPerCell) *
-                                 static_cast<size_t>(config_.out_hidden_size));
+    made = work_.tokens.zeros_at_least(taps * (count / kPatchesPerCell) *
+                                       static_cast<size_t>(config_.out_hidden_size));
   if (made) made = work_.passing.keys.at_least(count * hidden);
   if (made) made = work_.passing.values.at_least(count * hidden);
   if (made) made = work_.row_places.at_least(count);
-  if (made) made = work_.hidden.clear();
-  if (made) made = work_.wide.clear();
-  if (made) made = work_.tokens.clear();
   if (!made) return made;
   work_.rows = rows;
   return Done{};

@@ -44,16 +44,6 @@ class DeviceMemory {
       cudaFree(data_);
   }
 
-  // Zeros, once, for memory that a library writes in ways that tools which look for reads of what
-  // was never written do not see.
-  Status clear() {
-    if (data_ == nullptr) return Done{};
-    cudaStream_t stream = memory_order().stream;
-    cudaMemsetAsync(data_, 0, bytes(), stream);
-    const cudaError_t error = cudaStreamSynchronize(stream);
-    return error == cudaSuccess ? Status(Done{}) : cuda_error("clearing memory", error);
-  }
-
   // What was there is lost. The error says how much was asked for, and how much is free.
   Status allocate(size_t count) {
     DeviceMemory().swap(*this);
@@ -79,6 +69,16 @@ class DeviceMemory {
   }
   // As allocate(), where there is less than `count`.
   Status at_least(size_t count) { return size_ >= count ? Status(Done{}) : allocate(count); }
+  // As at_least(), with zeros in what is new: for memory that a library writes in ways that tools
+  // which look for reads of what was never written do not see.
+  Status zeros_at_least(size_t count) {
+    if (size_ >= count) return Done{};
+    if (Status made = allocate(count); !made) return made;
+    cudaStream_t stream = memory_order().stream;
+    cudaMemsetAsync(data_, 0, bytes(), stream);
+    const cudaError_t error = cudaStreamSynchronize(stream);
+    return error == cudaSuccess ? Status(Done{}) : cuda_error("clearing memory", error);
+  }
 
   T* data() { return data_; }
   const T* data() const { return data_; }

@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the tests of cuda_test under compute-sanitizer, on a machine with a GPU.
+
+  tools/sanitize_gpu.py memcheck|racecheck|initcheck [--tests FILTER] [--at-once N] [--logs DIR]
+
+Each test has a process of its own. Ends with 1 where a kernel of Fovea's, a call or a test fails, or a test does not
+end. What is reported in kernels of NVIDIA's libraries (cuBLASLt, cuDNN) is counted beside.
+"""
+import argparse
+import collections
+import concurrent.futures
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+OPTIONS = {
+    # Some tests ask for memory that is not there: such calls may fail.
+    "memcheck": ["--report-api-errors", "no"],
+    # All kernels: one of cuBLASLt's that racecheck leaves as it is ends in an internal error of the tool.
+    "racecheck": [],
+    # Only ours: it does not see all that cuBLASLt reads and writes.
+    "initcheck": ["--kernel-name", "kns=fovea", "--report-api-errors", "no"],
+}
+LIBRARY = re.compile(r"\b(nvjet|cudnn|cublas|cutlass|gemv|gemm)\w*")
+FOUND = re.compile(r"^========= (Error|Warning|Invalid|Uninitialized|Host API|Program hit|Internal)\b.*")
+TOLD_NOTHING = "Target application terminated before first instrumented API call"
+
+
+def of_library(line):
+    return LIBRARY.search(line) is not None and "fovea::" not in line
+
+
+def judge(status, log):
+    """-> ("clean" | "library" | "failed", what was reported). `status` is None where the test did not end."""
+    if status is None:
+        return "failed", ["did not end"]
+    found = [line for line in log.splitlines() if FOUND.match(line) and TOLD_NOTHING not in line]
+    ours = [line for line in found if not of_library(line)]
+    if ours:
+        return "failed", ours
+    if re.search(r"^\[  PASSED  \]", log, re.M) is None or "[  FAILED" in log:
+        return "failed", ["the test did not pass"]
+    nothing_found = "SUMMARY: 0 " in log or TOLD_NOTHING in log
+    if not found and not nothing_found:
+        return "failed", ["the tool did not say that it found nothing"]
+    return ("library", found) if found else ("clean", [])
+
+
+def tests_of(binary, chosen):
+    listed = subprocess.run([binary, "--gtest_list_tests", f"--gtest_filter={chosen}"], check=True, text=True,
+                            stdout=subprocess.PIPE).stdout
+    suite, names = "", []
+    for line in listed.splitlines():
+        if line.startswith(" "):
+            names.append(suite + line.split()[0])
+        elif line.split(" ")[0].endswith("."):
+            suite = line.split(" ")[0]
+    return names
+
+
+def run(tool, binary, name, seconds, logs):
+    command = ["compute-sanitizer", "--tool", tool, *OPTIONS[tool], str(binary), f"--gtest_filter={name}"]
+    path = logs / (name.replace("/", "_") + ".log")
+    began = time.monotonic()
+    with open(path, "w", encoding="utf-8") as log:
+        try:
+            status = subprocess.run(command, stdout=log, stderr=subprocess.STDOUT, timeout=seconds).returncode
+        except subprocess.TimeoutExpired:
+            status = None
+    verdict, found = judge(status, path.read_text(encoding="utf-8", errors="replace"))
+    return name, verdict, found, time.monotonic() - began
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("tool", choices=OPTIONS)
+    parser.add_argument("--tests", default="*", help="as --gtest_filter")
+    parser.add_argument("--at-once", type=int, default=os.cpu_count())
+    parser.add_argument("--seconds", type=float, default=1800, help="that a test may take")
+    parser.add_argument("--binary", type=Path, default=ROOT / "build/release/bin/cuda_test")
+    parser.add_argument("--logs", type=Path, help="a folder that keeps what the tool said")
+    options = parser.parse_args()
+    names = tests_of(options.binary, options.tests)
+    if not names:
+        sys.exit(f"no test of {options.binary} is called {options.tests}")
+    logs = options.logs or Path(tempfile.mkdtemp(prefix="sanitize_"))
+    logs.mkdir(parents=True, exist_ok=True)
+    verdicts, where = collections.Counter(), collections.Counter()
+    with concurrent.futures.ThreadPoolExecutor(options.at_once) as pool:
+        jobs = [pool.submit(run, options.tool, options.binary, name, options.seconds, logs) for name in names]
+        for job in concurrent.futures.as_completed(jobs):
+            name, verdict, found, took = job.result()
+            verdicts[verdict] += 1
+            where.update(match.group() for line in found if (match := LIBRARY.search(line)))
+            if verdict != "clean" or took > 60:
+                print(f"{verdict:8}{took:6.0f} s  {name}{': ' + found[0] if found else ''}", flush=True)
+    for kernel, count in where.most_common():
+        print(f"{count:4} reports in {kernel}")
+    print(f"{options.tool}: {len(names)} tests, {verdicts['clean']} clean, {verdicts['library']} with reports in "
+          f"kernels of libraries alone, {verdicts['failed']} failed; logs in {logs}")
+    sys.exit(1 if verdicts["failed"] else 0)
+
+
+if __name__ == "__main__":
+    main()
