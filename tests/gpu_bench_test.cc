@@ -109,6 +109,8 @@ TEST_F(GpuBenchProgram, RowsOfOneKindAreMeasuredAlone) {
   const std::set<std::string> wanted = {"ceiling/copy", "ceiling/read", "ceiling/h2d",
                                         "ceiling/gemm", "relevance/32x1024x1024"};
   EXPECT_EQ(rows({"bench", "gpu", "--json", "--only", "relevance"}), wanted);
+  EXPECT_EQ(rows({"bench", "gpu", "--json", "--only", "relevance/32x1024x1024"}), wanted);
+  expect_refused({"bench", "gpu", "--only", "relevance/gravity"}, "gravity");
   expect_refused({"bench", "gpu", "--only", "gravity"}, "gravity");
   expect_refused({"bench", "front-end", "--only", "relevance"}, "--only");
 }

@@ -142,8 +142,10 @@ Run add_bench(CLI::App& program) {
                       "The checkpoint folder of the suites model and gpu");
   command->add_option("--weights", flags->weights, "... kept as f32, bf16 or int8")
       ->check(CLI::IsMember({"f32", "bf16", "int8"}));
-  command->add_option("--only", flags->only,
-                      "Of the suite gpu the rows NAME/... alone, such as patches or decode");
+  command->add_option(
+      "--only", flags->only,
+      "Of the suite gpu the rows NAME and NAME/... alone, such as patches or decode/1, with\n"
+      "those that are measured with them");
   add_common(*command, flags->common);
   add_kernels(*command, flags->kernels);
   command->footer(

@@ -39,9 +39,11 @@ class Bench {
 
   void add(bool verified, BenchRow row);
 
-  // Whether a row of this name, or rows that begin with it and a slash, are to be measured.
+  // Whether the row of this name, or those that begin with it and a slash and are measured at once,
+  // are to be measured.
   bool wants(const std::string& name) const {
-    return only.empty() || name == only || name.starts_with(only + "/");
+    return only.empty() || name == only || name.starts_with(only + "/") ||
+           only.starts_with(name + "/");
   }
 
   Threads& threads;
@@ -49,7 +51,7 @@ class Bench {
   std::string weights;         // the format to keep it in; empty: as the files have it
   std::string device;          // for suites that run on one: as --device takes it
   std::string kernels;         // ... best or portable
-  std::string only;            // ... the rows NAME/... alone; empty: all
+  std::string only;            // ... the rows NAME and NAME/... alone; empty: all
   std::string description;     // ... what it is; empty: the rows are the CPU's
   std::optional<Error> error;  // why a suite could not run
   std::function<void(const std::string&)> progress;

@@ -238,8 +238,9 @@ LtMatmuls::LtMatmuls() : state_(std::make_unique<State>()) {}
 LtMatmuls::~LtMatmuls() = default;
 
 Status LtMatmuls::open(int64_t work_values) {
-  if (const cublasStatus_t status = cublasLtCreate(&state_->handle);
-      status != CUBLAS_STATUS_SUCCESS)
+  const cublasStatus_t status = cublasLtCreate(&state_->handle);
+  if (status == CUBLAS_STATUS_ALLOC_FAILED) return no_memory("cuBLASLt");
+  if (status != CUBLAS_STATUS_SUCCESS)
     return failed(std::string("cuBLASLt: ") + cublasLtGetStatusString(status));
   if (Status done = state_->workspace.allocate(kWorkspaceBytes); !done) return done;
   return state_->work.zeros_at_least(static_cast<size_t>(work_values));

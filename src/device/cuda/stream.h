@@ -26,6 +26,16 @@ inline MemoryOrder& memory_order() {
   return order;
 }
 
+// Why there is no device memory for `what`.
+inline Error no_memory(const std::string& what) {
+  size_t free_bytes = 0;
+  size_t total_bytes = 0;
+  cudaMemGetInfo(&free_bytes, &total_bytes);
+  return failed("the GPU has no memory for " + what + ": " + std::to_string(free_bytes >> 20) +
+                " of " + std::to_string(total_bytes >> 20) +
+                " MiB are free; use a smaller model, image or budget");
+}
+
 // Memory of the device, without values until they are written.
 template <class T>
 class DeviceMemory {
@@ -55,13 +65,7 @@ class DeviceMemory {
                                   : cudaMalloc(&data, count * sizeof(T));
     if (error != cudaSuccess) {
       cudaGetLastError();  // it does not stay: the process goes on
-      size_t free_bytes = 0;
-      size_t total_bytes = 0;
-      cudaMemGetInfo(&free_bytes, &total_bytes);
-      return failed("the GPU has no memory for " + std::to_string(count * sizeof(T) >> 20) +
-                    " MiB: " + std::to_string(free_bytes >> 20) + " of " +
-                    std::to_string(total_bytes >> 20) +
-                    " MiB are free; use a smaller model, image or budget");
+      return no_memory(std::to_string(count * sizeof(T) >> 20) + " MiB");
     }
     data_ = static_cast<T*>(data);
     size_ = count;
