@@ -5,13 +5,14 @@
   tools/sanitize_gpu.py memcheck|racecheck|initcheck [--tests FILTER] [--at-once N] [--logs DIR]
 
 Each test has a process of its own. Ends with 1 where a kernel of Fovea's, a call or a test fails, or a test does not
-end. What is reported in kernels of NVIDIA's libraries (cuBLASLt, cuDNN) is counted beside.
+end. What is reported in kernels of NVIDIA's libraries (cuBLASLt, cuDNN) is counted beside, and is not a failure here.
 """
 import argparse
 import collections
 import concurrent.futures
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -37,7 +38,7 @@ def of_library(line):
 
 
 def judge(status, log):
-    """-> ("clean" | "library" | "failed", what was reported). `status` is None where the test did not end."""
+    """-> ("clean" | "skipped" | "library" | "failed", what was reported). `status` is None where the test did not end."""
     if status is None:
         return "failed", ["did not end"]
     found = [line for line in log.splitlines() if FOUND.match(line) and TOLD_NOTHING not in line]
@@ -49,7 +50,9 @@ def judge(status, log):
     nothing_found = "SUMMARY: 0 " in log or TOLD_NOTHING in log
     if not found and not nothing_found:
         return "failed", ["the tool did not say that it found nothing"]
-    return ("library", found) if found else ("clean", [])
+    if found:
+        return "library", found
+    return ("skipped" if "[  SKIPPED ]" in log else "clean"), []
 
 
 def tests_of(binary, chosen):
@@ -86,6 +89,10 @@ def main():
     parser.add_argument("--binary", type=Path, default=ROOT / "build/release/bin/cuda_test")
     parser.add_argument("--logs", type=Path, help="a folder that keeps what the tool said")
     options = parser.parse_args()
+    if shutil.which("compute-sanitizer") is None:
+        sys.exit("compute-sanitizer is not on PATH: it is part of the CUDA toolkit")
+    if not os.access(options.binary, os.X_OK):
+        sys.exit(f"there is no program {options.binary}: build it, or name it with --binary")
     names = tests_of(options.binary, options.tests)
     if not names:
         sys.exit(f"no test of {options.binary} is called {options.tests}")
@@ -94,16 +101,20 @@ def main():
     verdicts, where = collections.Counter(), collections.Counter()
     with concurrent.futures.ThreadPoolExecutor(options.at_once) as pool:
         jobs = [pool.submit(run, options.tool, options.binary, name, options.seconds, logs) for name in names]
-        for job in concurrent.futures.as_completed(jobs):
+        for ended, job in enumerate(concurrent.futures.as_completed(jobs), 1):
             name, verdict, found, took = job.result()
             verdicts[verdict] += 1
             where.update(match.group() for line in found if (match := LIBRARY.search(line)))
-            if verdict != "clean" or took > 60:
-                print(f"{verdict:8}{took:6.0f} s  {name}{': ' + found[0] if found else ''}", flush=True)
+            # A line for each, so that a run that is cut off has said what it found.
+            print(f"{ended:4} of {len(names)}  {verdict:8}{took:6.0f} s  {name}{': ' + found[0] if found else ''}",
+                  flush=True)
     for kernel, count in where.most_common():
         print(f"{count:4} reports in {kernel}")
-    print(f"{options.tool}: {len(names)} tests, {verdicts['clean']} clean, {verdicts['library']} with reports in "
-          f"kernels of libraries alone, {verdicts['failed']} failed; logs in {logs}")
+    print(f"{options.tool}: {len(names)} tests, {verdicts['clean']} clean, {verdicts['skipped']} skipped, "
+          f"{verdicts['library']} with reports in kernels of libraries alone, {verdicts['failed']} failed; "
+          f"logs in {logs}")
+    if verdicts["skipped"] == len(names):
+        sys.exit("all tests were skipped: is there a GPU?")
     sys.exit(1 if verdicts["failed"] else 0)
 
 

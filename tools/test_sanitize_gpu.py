@@ -40,6 +40,9 @@ class Judges(unittest.TestCase):
             verdict, found = judge(0, f"========= {report}\n" + PASSED + NOTHING)
             self.assertEqual((verdict, found), ("failed", [f"========= {report}"]))
 
+    def test_a_test_that_is_skipped_is_not_clean(self):
+        self.assertEqual(self.verdict("[  SKIPPED ] A.B (0 ms)\n[  PASSED  ] 0 tests.\n" + NOTHING), "skipped")
+
     def test_silence_is_not_success(self):
         self.assertEqual(self.verdict(PASSED), "failed")
         self.assertEqual(self.verdict(NOTHING), "failed")

@@ -21,7 +21,7 @@ class GpuBench {
 
   virtual void progress(const std::string& name) = 0;
   virtual void add(bool verified, const BenchRow& row) = 0;
-  // Whether a row of this name, or rows that begin with it and a slash, are to be measured.
+  // As Bench::wants().
   virtual bool wants(const std::string& /*name*/) const { return true; }
   // A row, or what makes several, could not be measured.
   virtual void fail(const std::string& name, const Error& error) = 0;
