@@ -163,7 +163,7 @@ def operations(gpu, cpu, peers):
         "attention": Row("attention, 4,096 tokens, one layer of the tower", 20, 3, 6.7,
                          peers.peer_ms("attention/tower4096", "torch SDPA flash"), peers.best_ms("attention/tower4096"),
                          cpu.first_ms(*(name for name in cpu.own if name.startswith("attention/tower-4096/"))),
-                         gpu.first_ms("attention/tower4096/cudnn", "attention/tower4096")),
+                         gpu.ms("attention/tower4096")),
     }
     rows["vision"] = vision_total(rows)
     whole, ask = "first-token/full", "ask/1024x1024/{}{}/first_token"

@@ -35,7 +35,7 @@ class GpuBenchProgram : public testing::Test {
   }
 };
 
-// Textures and cuDNN are not emulated.
+// Textures and warpgroups are not emulated.
 const std::set<std::string> kKernelRows = {
     "ceiling/copy",
     "ceiling/read",
@@ -61,6 +61,8 @@ const std::set<std::string> kKernelRows = {
     "plan/glance+look",
     "front-end/32x1024x1024",
     "front-end/upload/32x1024x1024",
+    "attention/tower1024",
+    "attention/tower512",
     "attention/tower4096",
     "attention/tower272",
     "attention/prefill1056",

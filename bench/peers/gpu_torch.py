@@ -216,6 +216,8 @@ def measure_attention(clock):
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
     whole = {"attention/tower4096": (16, 16, 4096, 4096, 64, False),
+             "attention/tower1024": (16, 16, 1024, 1024, 64, False),
+             "attention/tower512": (16, 16, 512, 512, 64, False),
              "attention/tower272": (16, 16, 272, 272, 64, False),
              "attention/prefill1056": (16, 8, 1056, 1056, 128, True),
              "attention/prefill100": (16, 8, 100, 100, 128, True),

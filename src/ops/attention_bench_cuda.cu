@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention of the shapes of Qwen3-VL-2B: our own kernels, and cuDNN where it takes the shape.
+// Attention of the shapes of Qwen3-VL-2B: each by the kernel that takes it, and by others that
+// could.
 #include <algorithm>
 #include <cmath>
 
 #include "device/cuda/gpu_bench.h"
 #include "ops/attention_cuda.h"
-#include "ops/attention_cudnn_cuda.h"
 #include "ops/attention_kernels_cuda.h"
+#include "ops/attention_long_cuda.h"
 
 namespace fovea {
 namespace {
@@ -32,6 +33,8 @@ struct AttentionCase {
 
 constexpr AttentionCase kCases[] = {
     {"tower4096", 4096, 4096, 16, 16, 64, false, 1},
+    {"tower1024", 1024, 1024, 16, 16, 64, false, 1},
+    {"tower512", 512, 512, 16, 16, 64, false, 1},
     {"tower272", 272, 272, 16, 16, 64, false, 1, true},
     {"prefill1056", 1056, 1056, 16, 8, 128, true, 1},
     {"prefill100", 100, 100, 16, 8, 128, true, 1, true},
@@ -58,31 +61,38 @@ class AttentionBench {
     if (!make()) return bench_.settle("attention/" + name_);
     const KernelChoice choice = bench_.device().kernels();
     const auto own = [&](int layer, const bf16* q, bf16* out) {
-      attention_cuda(bench_.get(), shape(layer), on_device_.data(), q, row(), out, row(),
-                     workspace_, choice);
+      attention_known_cuda(bench_.get(), shape(layer), {&sequence_, 1}, on_device_.data(), q, row(),
+                           out, row(), workspace_, choice);
     };
     time(own, "attention/" + name_);
-    if (case_.chained && choice == KernelChoice::kBest && workspace_.tensor_cores()) run_short();
-    if (case_.causal || choice != KernelChoice::kBest || !cudnn_attention_available()) return;
-    // Its plan is made at the first call, outside of a graph. Where it refuses, the row says why.
-    const auto cudnn = [&](int layer, const bf16* q, bf16* out) {
-      bench_.check(
-          attention_cudnn(bench_.get(), shape(layer), sequence_, q, row(), out, row(), workspace_));
-    };
-    time(cudnn, "attention/" + name_ + "/cudnn");
+    if (choice != KernelChoice::kBest || !workspace_.tensor_cores()) return;
+    const bool takes_long = attention_long_takes(shape(0), sequence_, row(), workspace_);
+    if (case_.chained || takes_long) run_flash();
+    if (case_.chained) run_short();
+    if (takes_long) run_long();
   }
 
  private:
-  // The kernels between which attention_cuda chooses where keys are few.
-  void run_short() {
-    const auto call = [&](int layer, const bf16* q, bf16* out) {
-      return attention_call(shape(layer), on_device_.data(), q, row(), out, row());
-    };
+  AttentionCall call(int layer, const bf16* q, bf16* out) const {
+    return attention_call(shape(layer), on_device_.data(), q, row(), out, row());
+  }
+  // The kernels between which is chosen by the number of rows and keys.
+  void run_flash() {
     time(
         [&](int layer, const bf16* q, bf16* out) {
           attention_flash_cuda(bench_.get(), shape(layer), call(layer, q, out), workspace_);
         },
         "attention/" + name_ + "/flash");
+  }
+  void run_long() {
+    time(
+        [&](int layer, const bf16* q, bf16* out) {
+          bench_.check(attention_long_cuda(bench_.get(), shape(layer), sequence_, q, row(), out,
+                                           row(), workspace_));
+        },
+        "attention/" + name_ + "/long");
+  }
+  void run_short() {
     for (int warps = 1; warps <= 3; ++warps)
       time(
           [&](int layer, const bf16* q, bf16* out) {

@@ -6,8 +6,8 @@
 
 #include "base/check.h"
 #include "device/cuda/kernel.h"
-#include "ops/attention_cudnn_cuda.h"
 #include "ops/attention_kernels_cuda.h"
+#include "ops/attention_long_cuda.h"
 
 namespace fovea {
 namespace {
@@ -18,8 +18,8 @@ constexpr size_t kPartFloats = size_t{64} * (128 + 2);
 constexpr int kPartsOfMultiprocessor = 2;
 // From here on rows are enough for a tensor core's 16.
 constexpr int kFewRows = 4;
-// From here on cuDNN's kernel, whose blocks are large, wins over ours.
-constexpr int kCudnnQueries = 1024;
+// From here on the large blocks of attention_long_cuda win over small ones.
+constexpr int kLongQueries = 320;
 
 }  // namespace
 
@@ -35,6 +35,7 @@ Status AttentionWorkspace::open(cudaStream_t stream, size_t floats) {
   multiprocessors_ = properties.multiProcessorCount;
   tensor_cores_ = properties.major >= 8 && attention_flash_is_compiled();
   clusters_ = attention_clusters_are_compiled();
+  warpgroups_ = attention_long_is_compiled();
   shared_bytes_ = static_cast<size_t>(shared);
   const auto parts = static_cast<size_t>(multiprocessors_ * kPartsOfMultiprocessor);
   if (Status made = parts_.at_least(std::max(floats, parts * kPartFloats)); !made) return made;
@@ -88,18 +89,26 @@ void attention_cuda(cudaStream_t stream, const AttentionShape& shape,
     attention_portable_cuda(stream, shape, call, workspace);
 }
 
-void attention_dense_cuda(cudaStream_t stream, const AttentionShape& shape,
-                          const AttentionSequence& sequence,
-                          const AttentionSequence* sequence_on_device, const bf16* q,
+void attention_known_cuda(cudaStream_t stream, const AttentionShape& shape,
+                          std::span<const AttentionSequence> known,
+                          const AttentionSequence* sequences_on_device, const bf16* q,
                           int64_t q_stride, bf16* out, int64_t out_stride,
                           AttentionWorkspace& workspace, KernelChoice choice) {
-  const bool dense = shape.sequences == 1 && !shape.causal && sequence.key_bias == nullptr &&
-                     shape.max_q_count >= kCudnnQueries;
-  if (choice == KernelChoice::kBest && dense && workspace.tensor_cores() &&
-      attention_cudnn(stream, shape, sequence, q, q_stride, out, out_stride, workspace))
-    return;
-  attention_cuda(stream, shape, sequence_on_device, q, q_stride, out, out_stride, workspace,
-                 choice);
+  const AttentionCall call =
+      attention_call(shape, sequences_on_device, q, q_stride, out, out_stride);
+  const bool are_long =
+      choice == KernelChoice::kBest && !attention_short_takes(shape, call, workspace) &&
+      std::all_of(known.begin(), known.end(), [&](const AttentionSequence& sequence) {
+        return sequence.q_count >= kLongQueries &&
+               attention_long_takes(shape, sequence, q_stride, workspace);
+      });
+  if (known.empty() || !are_long)
+    return attention_cuda(stream, shape, sequences_on_device, q, q_stride, out, out_stride,
+                          workspace, choice);
+  for (const AttentionSequence& sequence : known)
+    if (!attention_long_cuda(stream, shape, sequence, q, q_stride, out, out_stride, workspace))
+      return attention_cuda(stream, shape, sequences_on_device, q, q_stride, out, out_stride,
+                            workspace, choice);
 }
 
 }  // namespace fovea

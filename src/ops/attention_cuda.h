@@ -3,6 +3,8 @@
 // arithmetic. The meaning is that of ops/attention.h.
 #pragma once
 
+#include <span>
+
 #include "device/cuda/bf16.h"
 #include "device/cuda/kernel_choice.h"
 #include "device/cuda/stream.h"
@@ -52,6 +54,8 @@ class AttentionWorkspace {
   void set_tensor_cores(bool has) { tensor_cores_ = has; }
   // Whether blocks can be clusters.
   bool clusters() const { return clusters_; }
+  // Whether four warps can multiply together (warpgroup.h).
+  bool warpgroups() const { return warpgroups_; }
   // That a block can have.
   size_t shared_bytes() const { return shared_bytes_; }
 
@@ -61,6 +65,7 @@ class AttentionWorkspace {
   int multiprocessors_ = 0;
   bool tensor_cores_ = false;
   bool clusters_ = false;
+  bool warpgroups_ = false;
   size_t shared_bytes_ = 0;
 };
 
@@ -72,11 +77,12 @@ void attention_cuda(cudaStream_t stream, const AttentionShape& shape,
                     bf16* out, int64_t out_stride, AttentionWorkspace& workspace,
                     KernelChoice choice);
 
-// The same for one sequence that is known to the host too, without causality or bias: by cuDNN
-// where it is there and takes the shape (attention_cudnn_cuda.h), by attention_cuda otherwise.
-void attention_dense_cuda(cudaStream_t stream, const AttentionShape& shape,
-                          const AttentionSequence& sequence,
-                          const AttentionSequence* sequence_on_device, const bf16* q,
+// The same where the host knows the sequences too: those that are long, without causality or bias,
+// one after the other by attention_long_cuda, on devices that have warpgroups; otherwise, and where
+// none are `known`, by attention_cuda.
+void attention_known_cuda(cudaStream_t stream, const AttentionShape& shape,
+                          std::span<const AttentionSequence> known,
+                          const AttentionSequence* sequences_on_device, const bf16* q,
                           int64_t q_stride, bf16* out, int64_t out_stride,
                           AttentionWorkspace& workspace, KernelChoice choice);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/attention_cuda.h"
 
-#include "ops/attention_cudnn_cuda.h"
+#include "ops/attention_long_cuda.h"
 #include "ops/test_attention_cuda.h"
 
 namespace fovea {
@@ -87,25 +87,71 @@ TEST_F(AttentionCuda, GivesTheSameBitsEachTime) {
   }
 }
 
-TEST_F(AttentionCuda, DenseAttentionFallsBackWhereCudnnCannot) {
-  make({2, 2, 64, {{30, 30}}});
-  workspace_.set_tensor_cores(has_tensor_cores_);
-  auto out = poisoned<bf16>(q_.size());
-  attention_dense_cuda(stream(), shape_, described_[0], sequences_.data(), q_memory_.data(),
-                       q_stride_, out.data(), q_stride_, workspace_, KernelChoice::kBest);
-  expect_near(on_host(out), expected(), "dense");
+// Long ones may go another way than short ones, one by one.
+TEST_F(AttentionCuda, KnownSequencesAreSeenAsOthersAre) {
+  const int many = kEmulated ? 40 : 530;
+  for (const BatchShape& shape : std::vector<BatchShape>{
+           {2, 2, 64, {{30, 30}}},
+           {2, 2, 64, {{many, many}}},
+           {2, 2, 64, {{many, many}, {many, many + 9}, {many + 1, many}}},
+           {2, 2, 64, {{many, many}, {30, 30}}},
+           {2, 2, 64, {{many, many}, {many, many, true}}},
+           {2, 2, 16, {{many, many}, {many, many}}},
+       }) {
+    make(shape);
+    workspace_.set_tensor_cores(has_tensor_cores_);
+    const auto wanted = expected();
+    for (const bool known : {true, false}) {
+      auto out = poisoned<bf16>(q_.size());
+      attention_known_cuda(stream(), shape_, known ? described_ : std::vector<AttentionSequence>{},
+                           sequences_.data(), q_memory_.data(), q_stride_, out.data(), q_stride_,
+                           workspace_, KernelChoice::kBest);
+      expect_near(on_host(out), wanted, known ? "known" : "not known");
+    }
+  }
 }
 
-TEST_F(AttentionCuda, CudnnEqualsTheReference) {
-  if (!cudnn_attention_available()) GTEST_SKIP() << "no cuDNN on this machine";
-  for (const auto& [heads, head_dim, patches] :
-       std::vector<std::tuple<int, int, int>>{{16, 64, 272}, {4, 64, 1000}, {2, 128, 64}}) {
-    make({heads, heads, head_dim, {{patches, patches}}});
+// Tiles of three and of two warpgroups' rows and of two and of one, several of them to a block,
+// ends of rows and keys within a tile, keys that heads share, heads that are filled up.
+TEST_F(AttentionCuda, LongEqualsTheReference) {
+  if (!workspace_.warpgroups()) GTEST_SKIP() << "no warpgroups (sm_90a) on this device";
+  for (const BatchShape& shape : std::vector<BatchShape>{
+           {1, 1, 64, {{1, 1}}},
+           {2, 2, 64, {{64, 128}}},
+           {2, 2, 64, {{65, 129}}},
+           {16, 16, 64, {{272, 272}}},
+           {4, 4, 64, {{1000, 1000}}},
+           {6, 2, 64, {{193, 700}}, false, 12},
+           {40, 40, 64, {{600, 300}}},
+           {3, 3, 72, {{200, 333}}},
+           {80, 16, 72, {{260, 257}}},
+           {4, 2, 80, {{130, 400}}},
+       }) {
+    make(shape);
+    ASSERT_TRUE(attention_long_takes(shape_, described_[0], q_stride_, workspace_));
     auto out = poisoned<bf16>(q_.size());
-    const Status done = attention_cudnn(stream(), shape_, described_[0], q_memory_.data(),
-                                        q_stride_, out.data(), q_stride_, workspace_);
+    const Status done = attention_long_cuda(stream(), shape_, described_[0], q_memory_.data(),
+                                            q_stride_, out.data(), q_stride_, workspace_);
     ASSERT_TRUE(done) << done.error().message;
-    expect_near(on_host(out), expected(), "cuDNN");
+    expect_near(on_host(out), expected(), "long");
+  }
+}
+
+TEST_F(AttentionCuda, LongIsNotForOtherShapes) {
+  const auto takes = [&] {
+    return attention_long_takes(shape_, described_[0], q_stride_, workspace_);
+  };
+  make({2, 2, 64, {{70, 70}}});
+  EXPECT_EQ(takes(), workspace_.warpgroups());
+  for (const BatchShape& shape : std::vector<BatchShape>{
+           {2, 2, 64, {{70, 70}}, true},
+           {2, 2, 64, {{70, 70, true}}},
+           {2, 2, 128, {{70, 70}}},
+           {2, 2, 32, {{70, 70}}},
+           {2, 2, 64, {{0, 70}}},
+       }) {
+    make(shape);
+    EXPECT_FALSE(takes());
   }
 }
 

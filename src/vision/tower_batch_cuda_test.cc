@@ -67,6 +67,36 @@ TEST_P(TowerBatchCuda, ImagesOfOnePassAreThoseAlone) {
   }
 }
 
+// Images of one size that are too long for small blocks of attention.
+TEST_P(TowerBatchCuda, LongImagesOfOnePassAreThoseOfTheCpu) {
+  const Size canvas = kEmulated ? Size{96, 64} : Size{384, 352};  // 24 patches, 528
+  const Scene scene = test::scene_of(
+      {.depth = 2, .heads = 2, .head_dim = 64, .intermediate = 40, .taps = {1}, .out = 40}, 0,
+      canvas, 1, 78);
+  const Tower cpu = on_cpu(scene);
+  const auto tower = tower_itself(scene);
+  for (const size_t images : {1, 3}) {
+    std::vector<Patches> patches;
+    std::vector<Parts> wanted;
+    Together all;
+    for (uint32_t i = 0; i < images; ++i)
+      patches.push_back(test::random_patches(test::cover(canvas, 0), canvas, 50 + i));
+    for (const Patches& one : patches) {
+      TowerMemory memory;
+      wanted.push_back(encode(cpu, one, canvas, memory, {.keep = false}));
+      all.patches.push_back(&one);
+      all.requests.push_back({.count = one.count, .canvas = canvas});
+    }
+    for (int time = 0; time < 3; ++time) {
+      const auto tokens = run_together(*device_, *tower, all);
+      ASSERT_TRUE(tokens) << tokens.error().message;
+      for (size_t i = 0; i < images; ++i)
+        expect_near(wanted[i], parts_of(*tower->download((*tokens)[i])), test::kBf16,
+                    "image " + std::to_string(i) + ", time " + std::to_string(time));
+    }
+  }
+}
+
 // Where nothing is kept, one kernel may turn and attend; a bias of sizes is seen by both.
 TEST_P(TowerBatchCuda, TurningAndAttendingInOneKernelIsThatInTwo) {
   if (!kEmulated && device_->capability() < 80) GTEST_SKIP() << "no tensor cores for bf16";

@@ -129,11 +129,13 @@ Status CudaTower::place_rows(std::span<const TowerRequest> requests, Pass& pass)
     pass.max_count = std::max(pass.max_count, request.count);
     pass.max_keys = std::max(pass.max_keys, sequence.key_count);
   }
-  pass.alone = sequences.front();
-  pass.is_alone = sequences.size() == 1 && !pass.kept && pass.alone.key_bias == nullptr;
+  const bool biased =
+      std::any_of(sequences.begin(), sequences.end(),
+                  [](const AttentionSequence& one) { return one.key_bias != nullptr; });
+  if (!pass.kept && !biased && pass.rows == pass.sequences * pass.max_count) pass.even = sequences;
   pass.turned =
       !pass.kept && attention_turned_takes(shape_of(pass), attention_, attention_kernels_);
-  if (pass.turned && pass.is_alone) return Done{};
+  if (pass.turned && pass.is_alone()) return Done{};
   if (!pass.turned)
     if (auto done = place_keys(requests, pass); !done) return done;
   if (work_.sequences.size() < sequences.size()) graphs_.clear();
@@ -180,7 +182,7 @@ void CudaTower::attend(const Pass& pass, int index) {
                                  {.qkv = work_.wide.data(),
                                   .cos = work_.cos.data(),
                                   .sin = work_.sin.data(),
-                                  .sequences = pass.is_alone ? nullptr : work_.sequences.data()},
+                                  .sequences = pass.is_alone() ? nullptr : work_.sequences.data()},
                                  work_.narrow.data(), config_.hidden_size, attention_);
   shape.layer = pass.kept ? index : 0;
   TurnJob turn;
@@ -195,13 +197,9 @@ void CudaTower::attend(const Pass& pass, int index) {
   turn.places = work_.row_places.data();
   turn.layer = shape.layer;
   turn_heads_cuda(stream, turn);
-  if (pass.is_alone)
-    attention_dense_cuda(stream, shape, pass.alone, work_.sequences.data(), work_.wide.data(),
-                         turn.q_stride, work_.narrow.data(), config_.hidden_size, attention_,
-                         attention_kernels_);
-  else
-    attention_cuda(stream, shape, work_.sequences.data(), work_.wide.data(), turn.q_stride,
-                   work_.narrow.data(), config_.hidden_size, attention_, attention_kernels_);
+  attention_known_cuda(stream, shape, pass.even, work_.sequences.data(), work_.wide.data(),
+                       turn.q_stride, work_.narrow.data(), config_.hidden_size, attention_,
+                       attention_kernels_);
 }
 
 // x = x + attention(norm1(x)); x = x + mlp(norm2(x))
@@ -277,8 +275,9 @@ Result<std::vector<VisualTokens>> CudaTower::run(std::span<const TowerRequest> r
   Pass pass;
   pass.frames = frames;
   if (auto placed = place_rows(requests, pass); !placed) return placed.error();
-  const GraphKey key{pass.rows,         pass.sequences,        pass.max_count,     pass.max_keys,
-                     pass.kept ? 1 : 0, pass.is_alone ? 1 : 0, pass.turned ? 1 : 0};
+  const GraphKey key{pass.rows,          pass.sequences,    pass.max_count,
+                     pass.max_keys,      pass.kept ? 1 : 0, pass.even.empty() ? 0 : 1,
+                     pass.turned ? 1 : 0};
   embed(requests, pass);
   if (options.on_block) {
     run_blocks(pass, options);

@@ -139,10 +139,13 @@ class CudaTower : public DeviceTower {
     int sequences = 0;
     int max_count = 0;
     int max_keys = 0;
-    bool kept = false;        // keys and values of each block have their own place
-    AttentionSequence alone;  // the only sequence, where it sees itself alone
-    bool is_alone = false;
+    bool kept = false;    // keys and values of each block have their own place
     bool turned = false;  // one kernel turns and attends; no keys and values are written
+    // The sequences, where each sees itself alone and all are of one length: then all passes of
+    // these counts have the same. Empty otherwise.
+    std::vector<AttentionSequence> even;
+
+    bool is_alone() const { return even.size() == 1; }
   };
 
   CudaTower(std::shared_ptr<CudaAccelerator> device, const VisionConfig& config)
