@@ -4,8 +4,7 @@
 
   tools/sanitize_gpu.py memcheck|racecheck|initcheck [--tests FILTER] [--at-once N] [--logs DIR]
 
-Each test has a process of its own. Ends with 1 where the tool reports something, a test fails or does not end. One
-report is known, and is counted beside: racecheck's of cuBLASLt's kernels (KNOWN).
+Each test has a process of its own. Ends with 1 where the tool reports something, a test fails or does not end.
 """
 import argparse
 import collections
@@ -28,28 +27,21 @@ OPTIONS = {
     # Only ours: it does not see all that cuBLASLt reads and writes.
     "initcheck": ["--kernel-name", "kns=fovea", "--report-api-errors", "no"],
 }
-# Of every product of cuBLASLt that is so long that it uses its places in shared memory again, whoever calls it: torch's
-# `a @ b` of bf16 has it at 4096 terms a sum and not at 512.
-KNOWN = re.compile(r"Race reported between (Read|Write) access at (nvjet_\w+)\+0x")
 FOUND = re.compile(r"^========= (Error|Warning|Invalid|Uninitialized|Host API|Program hit|Internal)\b.*")
 TOLD_NOTHING = "Target application terminated before first instrumented API call"
 
 
 def judge(status, log):
-    """-> ("clean" | "skipped" | "known" | "failed", what was reported). `status` is None where the test did not end."""
+    """-> ("clean" | "skipped" | "failed", what was reported). `status` is None where the test did not end."""
     if status is None:
         return "failed", ["did not end"]
     found = [line for line in log.splitlines() if FOUND.match(line) and TOLD_NOTHING not in line]
-    new = [line for line in found if not KNOWN.search(line)]
-    if new:
-        return "failed", new
+    if found:
+        return "failed", found
     if re.search(r"^\[  PASSED  \]", log, re.M) is None or "[  FAILED" in log:
         return "failed", ["the test did not pass"]
-    nothing_found = "SUMMARY: 0 " in log or TOLD_NOTHING in log
-    if not found and not nothing_found:
+    if "SUMMARY: 0 " not in log and TOLD_NOTHING not in log:
         return "failed", ["the tool did not say that it found nothing"]
-    if found:
-        return "known", found
     return ("skipped" if "[  SKIPPED ]" in log else "clean"), []
 
 
@@ -96,21 +88,17 @@ def main():
         sys.exit(f"no test of {options.binary} is called {options.tests}")
     logs = options.logs or Path(tempfile.mkdtemp(prefix="sanitize_"))
     logs.mkdir(parents=True, exist_ok=True)
-    verdicts, where = collections.Counter(), collections.Counter()
+    verdicts = collections.Counter()
     with concurrent.futures.ThreadPoolExecutor(options.at_once) as pool:
         jobs = [pool.submit(run, options.tool, options.binary, name, options.seconds, logs) for name in names]
         for ended, job in enumerate(concurrent.futures.as_completed(jobs), 1):
             name, verdict, found, took = job.result()
             verdicts[verdict] += 1
-            where.update(match.group(2) for line in found if (match := KNOWN.search(line)))
             # A line for each, so that a run that is cut off has said what it found.
             print(f"{ended:4} of {len(names)}  {verdict:8}{took:6.0f} s  {name}{': ' + found[0] if found else ''}",
                   flush=True)
-    for kernel, count in where.most_common():
-        print(f"{count:4} known reports in {kernel}")
     print(f"{options.tool}: {len(names)} tests, {verdicts['clean']} clean, {verdicts['skipped']} skipped, "
-          f"{verdicts['known']} with the known report alone, {verdicts['failed']} failed; "
-          f"logs in {logs}")
+          f"{verdicts['failed']} failed; logs in {logs}")
     if verdicts["skipped"] == len(names):
         sys.exit("all tests were skipped: is there a GPU?")
     sys.exit(1 if verdicts["failed"] else 0)

@@ -26,14 +26,10 @@ class Judges(unittest.TestCase):
         self.assertEqual(self.verdict(PASSED + NOTHING), "clean")
         self.assertEqual(self.verdict(PASSED + f"========= Error: {TOLD_NOTHING}\n", 255), "clean")
 
-    def test_the_known_report_is_told_from_others(self):
-        self.assertEqual(self.verdict(race("nvjet_sm90_tss_64x8_1x4_h_bz_bias_TNT") + PASSED + SOMETHING), "known")
-        self.assertEqual(self.verdict(race("fovea::turn_heads(fovea::TurnJob)") + PASSED + SOMETHING), "failed")
-        self.assertEqual(self.verdict(race("fovea::nvjet_kernel(fovea::Job)") + PASSED + SOMETHING), "failed")
-        self.assertEqual(self.verdict(race("cublas_other") + PASSED + SOMETHING), "failed")
-        self.assertEqual(self.verdict(race("nvjet_a") + race("fovea::b()") + PASSED + SOMETHING), "failed")
-        self.assertEqual(self.verdict("========= Invalid __global__ read of size 4 bytes\n=========     at nvjet_a+0x40\n"
-                                      + PASSED + NOTHING), "failed")
+    def test_a_race_is_a_failure_whosever_the_kernel_is(self):
+        for kernel in ("fovea::turn_heads(fovea::TurnJob)", "nvjet_sm90_tss_64x8_1x4_h_bz_bias_TNT"):
+            verdict, found = judge(0, race(kernel) + PASSED + SOMETHING)
+            self.assertEqual((verdict, len(found)), ("failed", 1))
 
     def test_every_kind_of_report_is_seen(self):
         for report in ("Invalid __global__ read of size 4 bytes", "Uninitialized __global__ memory read of size 2 bytes",

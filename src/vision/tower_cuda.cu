@@ -158,9 +158,20 @@ Status CudaTower::place_keys(std::span<const TowerRequest> requests, const Pass&
 // x = patch_embed(patch) + position + level_embedding[level]
 void CudaTower::embed(std::span<const TowerRequest> requests, const Pass& pass) {
   cudaStream_t stream = device_->stream().get();
-  const DeviceLinear& first = pass.frames == 1 ? weights_.still_embed : weights_.patch_embed;
-  matmuls_.run(stream, first.times(work_.patches.data(), pass.rows, MatmulFinish::kStoreFloat,
-                                   work_.hidden.data()));
+  const bf16* patches = work_.patches.data();
+  float* hidden = work_.hidden.data();
+  if (pass.frames == 1) {
+    matmuls_.run(stream,
+                 weights_.still_embed.times(patches, pass.rows, MatmulFinish::kStoreFloat, hidden));
+  } else {
+    const auto& halves = weights_.patch_embed;
+    MatmulJob job = halves[0].times(patches, pass.rows, MatmulFinish::kStoreFloat, hidden);
+    job.x_stride = kPatchValues;
+    matmuls_.run(stream, job);
+    job = halves[1].times(patches + halves[0].k, pass.rows, MatmulFinish::kAdd, hidden);
+    job.x_stride = kPatchValues;
+    matmuls_.run(stream, job);
+  }
   const PlaceTables tables{weights_.positions.data(), config_.position_grid_side,
                            weights_.levels.data(), config_.levels, config_.hidden_size};
   int row = 0;

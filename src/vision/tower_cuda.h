@@ -3,6 +3,7 @@
 // memory; all that differs between passes of one shape lies in device memory, so that graphs serve.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <span>
 #include <vector>
@@ -41,7 +42,10 @@ struct DeviceMerger {
 };
 
 struct DeviceTowerWeights {
-  DeviceLinear patch_embed;  // of patches of two frames
+  // Of patches of two frames, for each half of their values; the first has the bias. In halves,
+  // since racecheck reports a race in cuBLASLt's kernels, in every program, where a sum is so long
+  // that they use their places in shared memory again.
+  std::array<DeviceLinear, 2> patch_embed;
   DeviceLinear still_embed;  // of still images: both frames have the same values, so their weights
                              // are added up
   DeviceMemory<float> positions;

@@ -45,6 +45,20 @@ class Uploader {
   Status status_ = Done{};
 };
 
+// The columns of one half of the weights.
+Status upload_half(Stream& stream, const TowerLinear& embed, int half, DeviceLinear& to) {
+  constexpr int64_t kHalf = kPatchValues / 2;
+  const int64_t rows = embed.weight.rows();
+  std::vector<float> values;
+  values.reserve(static_cast<size_t>(rows * kHalf));
+  const auto* from = static_cast<const bf16*>(embed.weight.values());
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t i = 0; i < kHalf; ++i)
+      values.push_back(to_float(from[row * kPatchValues + half * kHalf + i]));
+  const Buffer<float> none;
+  return upload_linear(stream, values, static_cast<int>(rows), half == 0 ? embed.bias : none, to);
+}
+
 // w[o][channel][pixel] = the sum over both frames of w[o][channel][frame][pixel].
 Status fold_frames(Stream& stream, const TowerLinear& embed, DeviceLinear& still) {
   constexpr int64_t kChannels = 3;
@@ -72,7 +86,6 @@ size_t bytes_of(const DeviceMerger& merger) {
 Status DeviceTowerWeights::upload(Stream& stream, const VisionConfig& config,
                                   const TowerWeights& weights) {
   Uploader uploader(stream);
-  uploader.take(weights.patch_embed, patch_embed);
   uploader.take(weights.positions, positions);
   if (!weights.levels.empty()) uploader.take(weights.levels, levels);
   const std::vector<float> turns = tower_frequencies(config.head_dim, config.rope_theta);
@@ -85,12 +98,16 @@ Status DeviceTowerWeights::upload(Stream& stream, const VisionConfig& config,
   deepstack.resize(weights.deepstack.size());
   for (size_t i = 0; i < deepstack.size(); ++i) uploader.take(weights.deepstack[i], deepstack[i]);
   if (!uploader.status()) return uploader.status();
+  for (int half = 0; half < 2; ++half)
+    if (auto done = upload_half(stream, weights.patch_embed, half, patch_embed[half]); !done)
+      return done;
   return fold_frames(stream, weights.patch_embed, still_embed);
 }
 
 size_t DeviceTowerWeights::bytes() const {
-  size_t bytes = patch_embed.bytes() + still_embed.bytes() + positions.bytes() + levels.bytes() +
-                 frequencies.bytes() + bytes_of(merger);
+  size_t bytes = still_embed.bytes() + positions.bytes() + levels.bytes() + frequencies.bytes() +
+                 bytes_of(merger);
+  for (const DeviceLinear& half : patch_embed) bytes += half.bytes();
   for (const DeviceTowerBlock& block : blocks) bytes += bytes_of(block);
   for (const DeviceMerger& one : deepstack) bytes += bytes_of(one);
   return bytes;
