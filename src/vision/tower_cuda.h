@@ -43,8 +43,8 @@ struct DeviceMerger {
 
 struct DeviceTowerWeights {
   // Of patches of two frames, for each half of their values; the first has the bias. In halves,
-  // since racecheck reports a race in cuBLASLt's kernels, in every program, where a sum is so long
-  // that they use their places in shared memory again.
+  // so that racecheck is silent in tests of small towers: it reports a race in cuBLASLt's kernels,
+  // torch's among them, where sums are long.
   std::array<DeviceLinear, 2> patch_embed;
   DeviceLinear still_embed;  // of still images: both frames have the same values, so their weights
                              // are added up
