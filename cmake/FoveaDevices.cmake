@@ -50,6 +50,6 @@ if(NOT FOVEA_VULKAN STREQUAL "OFF")
   endif()
 endif()
 
-if(FOVEA_TESTS)
+if(FOVEA_TESTS AND NOT FOVEA_SANITIZE MATCHES thread)  # an emulation has one
   add_subdirectory(${PROJECT_SOURCE_DIR}/src/device/cuda)  # the same kernels on a CPU
 endif()

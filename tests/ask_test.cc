@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "places.h"
 #include "program.h"
 
 namespace fovea {
@@ -12,11 +13,11 @@ namespace {
 
 using nlohmann::json;
 
-const std::string kFixtures = FOVEA_SOURCE_DIR "/tests/fixtures/ask/";
+const std::string kFixtures = source_dir() + "/tests/fixtures/ask/";
 const std::string kModel = kFixtures;
 const std::string kWide = kFixtures + "wide.png";
 const std::string kTall = kFixtures + "tall.png";
-const std::string kGazeModel = FOVEA_SOURCE_DIR "/tests/fixtures/gaze";
+const std::string kGazeModel = source_dir() + "/tests/fixtures/gaze";
 const std::string kGazePicture = kGazeModel + "/scene.png";
 
 json golden() { return json::parse(read_all(kFixtures + "golden.json")); }
@@ -165,13 +166,13 @@ TEST(Ask, WithoutAModelTinyIsFoundWhereverItIs) {
     EXPECT_EQ(std::system(command.c_str()), 0) << command;
     return json::parse(read_all(out), nullptr, false);
   };
-  EXPECT_EQ(ask(FOVEA_PROGRAM, (folder / "own").string())["token_ids"], expected["token_ids"]);
+  EXPECT_EQ(ask(program_path(), (folder / "own").string())["token_ids"], expected["token_ids"]);
   for (const fs::path& beside : {fs::path("share") / "fovea" / "models", fs::path("models")}) {
     const fs::path prefix =
         folder / ("prefix-" + beside.filename().string() + std::to_string(beside.string().size()));
     fs::create_directories(prefix / "bin");
     fs::create_directories(prefix / beside);
-    fs::copy_file(FOVEA_PROGRAM, prefix / "bin" / "fovea");
+    fs::copy_file(program_path(), prefix / "bin" / "fovea");
     fs::copy(kGazeModel, prefix / beside / "tiny");
     EXPECT_EQ(ask((prefix / "bin" / "fovea").string(), "")["token_ids"], expected["token_ids"]);
     // A link to the program leads to the program.
@@ -210,7 +211,7 @@ TEST(Ask, BadUseIsRefusedInOneLine) {
   expect_refused({"ask", kWide, "What?", "-m", "no-such/model"}, "no-such/model");
   expect_refused({"ask", kWide, "What?", "-m", kModel, "--look", "twice"}, "twice");
   expect_refused({"ask", kWide, "What?", "-m", kModel, "--balance", "justice"}, "justice");
-  expect_refused({"ask", kWide, "What?", "-m", FOVEA_SOURCE_DIR}, "config.json");
+  expect_refused({"ask", kWide, "What?", "-m", source_dir()}, "config.json");
   expect_refused({"ask", kWide, "What?", "-m", kModel, "--weights", "int4"}, "int4");
   expect_refused({"ask", kWide, "What?", "-m", kModel, "--plan", "spiral"}, "spiral");
   expect_refused({"ask", kWide, "What?", "-m", kModel, "--plan", kWide}, "JSON");
@@ -240,7 +241,7 @@ TEST(Ask, ControlCEndsAnAnswerCleanly) {
   const pid_t child = fork();
   if (child == 0) {
     dup2(open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDOUT_FILENO);
-    execl(FOVEA_PROGRAM, "fovea", "ask", kWide.c_str(), "Why?", "-m", kModel.c_str(),
+    execl(program_path().c_str(), "fovea", "ask", kWide.c_str(), "Why?", "-m", kModel.c_str(),
           "--max-tokens", "100000", "--ignore-end", "--temperature", "1", "--trace",
           (folder / "trace.json").c_str(), nullptr);
     _exit(127);

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "media/decode.h"
+#include "places.h"
 #include "program.h"
 
 namespace fovea {
@@ -69,7 +70,7 @@ TEST(CardsCommand, ASeedGivesTheSameFilesForAnyNumberOfThreads) {
 
 TEST(CardsCommand, FamiliesPhotosAndBlanksAreTaken) {
   const auto folder = scratch();
-  const std::string photos = FOVEA_SOURCE_DIR "/examples/pictures";
+  const std::string photos = source_dir() + "/examples/pictures";
   const std::vector<std::string> common = {"cards", "--count", "1", "--size", "512", "-o"};
   const auto run = [&](const std::string& name, const std::vector<std::string>& more) {
     std::vector<std::string> arguments = common;

@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "places.h"
 #include "program.h"
 
 namespace fovea {
 namespace {
 
-const std::string kPicture = FOVEA_SOURCE_DIR "/examples/pictures/coffee.png";
+const std::string kPicture = source_dir() + "/examples/pictures/coffee.png";
 
 TEST(Command, WithoutASubcommandPrintsHelp) {
   const Outcome run = run_fovea({});
@@ -87,7 +88,7 @@ std::string with_size(std::string jpeg, int width_px, int height_px) {
 
 TEST(Command, BadImagesAreRefused) {
   const auto folder = scratch();
-  const std::string images = FOVEA_SOURCE_DIR "/tests/fixtures/images/";
+  const std::string images = source_dir() + "/tests/fixtures/images/";
   const std::string jpeg = read_all(images + "ycbcr-444.jpg");
   const std::string png = read_all(images + "rgb-8.png");
   const std::string webp = read_all(images + "lossy.webp");

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "places.h"
 #include "program.h"
 
 namespace fovea {
@@ -13,9 +14,9 @@ namespace {
 
 using nlohmann::json;
 
-const std::string kPicture = FOVEA_SOURCE_DIR "/tests/fixtures/ask/wide.png";
+const std::string kPicture = source_dir() + "/tests/fixtures/ask/wide.png";
 // Its heads have 12 values.
-const std::string kOddModel = FOVEA_SOURCE_DIR "/tests/fixtures/ask";
+const std::string kOddModel = source_dir() + "/tests/fixtures/ask";
 
 // A variable of the environment while this lives, for the programs run meanwhile; none: not set.
 class Variable {
@@ -104,7 +105,7 @@ void expect_same_answer(const json& expected, const json& actual) {
 
 struct DeviceLibrary {
   const char* name;
-  const char* file;
+  std::string file;
 };
 std::ostream& operator<<(std::ostream& out, const DeviceLibrary& library) {
   return out << library.name;
@@ -167,8 +168,8 @@ TEST_P(OnGpu, WhatItCannotDoIsSaidInOneLine) {
 }
 
 INSTANTIATE_TEST_SUITE_P(libraries, OnGpu,
-                         testing::Values(DeviceLibrary{"emulated", FOVEA_EMULATED_LIBRARY},
-                                         DeviceLibrary{"cuda", FOVEA_CUDA_LIBRARY}),
+                         testing::Values(DeviceLibrary{"emulated", emulated_library()},
+                                         DeviceLibrary{"cuda", cuda_library()}),
                          [](const auto& library) { return library.param.name; });
 
 TEST(NoDevice, ALibraryThatDoesNotOpenIsNamed) {
@@ -186,7 +187,7 @@ TEST(NoDevice, ALibraryOfAnotherKindIsRefused) {
 
 TEST(NoDevice, AMachineWithoutOneSaysSo) {
   const Variable library(kLibrary, std::nullopt);
-  if (!std::filesystem::exists(FOVEA_CUDA_LIBRARY)) GTEST_SKIP() << "not built: libfovea_cuda.so";
+  if (!std::filesystem::exists(cuda_library())) GTEST_SKIP() << "not built: libfovea_cuda.so";
   if (has_device("cuda:0")) GTEST_SKIP() << "there is a CUDA device on this machine";
   expect_refused({"ask", kPicture, "What is this?", "--device", "cuda"},
                  "device cuda: CUDA finds no device: ");

@@ -5,6 +5,7 @@
 #include <csignal>
 #include <nlohmann/json.hpp>
 
+#include "places.h"
 #include "program.h"
 
 namespace fovea {
@@ -12,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-const std::string kModel = FOVEA_SOURCE_DIR "/tests/fixtures/ask/";
+const std::string kModel = source_dir() + "/tests/fixtures/ask/";
 const std::string kWide = kModel + "wide.png";
 
 std::vector<std::string> small(std::vector<std::string> more) {
@@ -172,9 +173,9 @@ TEST(Eval, AnInterruptKeepsWhatIsDone) {
   if (child == 0) {
     dup2(open((folder / "out").c_str(), O_WRONLY | O_CREAT, 0600), STDOUT_FILENO);
     dup2(open((folder / "err").c_str(), O_WRONLY | O_CREAT, 0600), STDERR_FILENO);
-    execl(FOVEA_PROGRAM, "fovea", "eval", "-m", kModel.c_str(), "--cards", "1000", "--families",
-          "read", "--size", "512", "--card-count", "12", "--arms", "uniform", "--budgets", "16",
-          "--resume", kept.c_str(), nullptr);
+    execl(program_path().c_str(), "fovea", "eval", "-m", kModel.c_str(), "--cards", "1000",
+          "--families", "read", "--size", "512", "--card-count", "12", "--arms", "uniform",
+          "--budgets", "16", "--resume", kept.c_str(), nullptr);
     _exit(127);
   }
   const auto lines = [&] {

@@ -4,16 +4,17 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "places.h"
 #include "program.h"
 
 namespace fovea {
 namespace {
 
-const std::string kModel = FOVEA_SOURCE_DIR "/models/tiny";
+const std::string kModel = source_dir() + "/models/tiny";
 
 class GpuBenchProgram : public testing::Test {
  protected:
-  void SetUp() override { setenv("FOVEA_CUDA_LIBRARY", FOVEA_EMULATED_LIBRARY, 1); }
+  void SetUp() override { setenv("FOVEA_CUDA_LIBRARY", emulated_library().c_str(), 1); }
   void TearDown() override { unsetenv("FOVEA_CUDA_LIBRARY"); }
 
   static std::set<std::string> rows(const std::vector<std::string>& arguments) {

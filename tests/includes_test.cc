@@ -13,6 +13,8 @@
 #include <string_view>
 #include <vector>
 
+#include "places.h"
+
 namespace fovea {
 namespace {
 
@@ -81,7 +83,7 @@ std::vector<std::string> includes_of(const fs::path& path) {
 }
 
 TEST(Includes, PointOneWay) {
-  const fs::path root = fs::path(FOVEA_SOURCE_DIR) / "src";
+  const fs::path root = fs::path(source_dir()) / "src";
   int files = 0;
   for (const auto& entry : fs::recursive_directory_iterator(root)) {
     if (!entry.is_regular_file() || !is_source(entry.path())) continue;
@@ -110,7 +112,7 @@ TEST(Includes, ABreachIsFound) {
 
 // The command line's subcommands, the server and the bindings use the public surface alone.
 TEST(Includes, TheProgramUsesThePublicSurfaceAlone) {
-  const fs::path root = fs::path(FOVEA_SOURCE_DIR) / "apps" / "fovea";
+  const fs::path root = fs::path(source_dir()) / "apps" / "fovea";
   for (const auto& entry : fs::directory_iterator(root)) {
     if (!is_source(entry.path())) continue;
     for (const std::string& included : includes_of(entry.path())) {
@@ -125,7 +127,7 @@ TEST(Includes, ATypeHasOneHeader) {
   std::map<std::string, std::set<std::string>> headers;
   const std::regex definition("^(?:struct|class) ([A-Za-z0-9]+)(?: final)? *[:{].*");
   for (const std::string root : {"/src", "/include"}) {
-    for (const auto& entry : fs::recursive_directory_iterator(FOVEA_SOURCE_DIR + root)) {
+    for (const auto& entry : fs::recursive_directory_iterator(source_dir() + root)) {
       if (entry.path().extension() != ".h" || is_test(entry.path())) continue;
       std::ifstream file(entry.path());
       std::string prefix;  // of nested namespaces, which keep names apart

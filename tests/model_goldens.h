@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "fovea/words.h"
+#include "places.h"
 #include "vision/vision.h"
 #include "weights/checkpoint.h"
 #include "weights/safetensors.h"
@@ -29,7 +30,7 @@ struct GoldenImage {
 class GoldenModel {
  public:
   explicit GoldenModel(int index)
-      : folder_(std::string(FOVEA_SOURCE_DIR "/tests/fixtures/models/0") + std::to_string(index)),
+      : folder_(source_dir() + "/tests/fixtures/models/0" + std::to_string(index)),
         checkpoint_(opened(Checkpoint::open(folder_))),
         values_(opened(SafetensorsFile::open(folder_ + "/golden.safetensors"))) {
     std::ifstream file(folder_ + "/golden.json");

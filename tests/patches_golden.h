@@ -12,11 +12,12 @@
 #include <vector>
 
 #include "fovea/words.h"
+#include "places.h"
 
 namespace fovea {
 
 inline std::string golden_path(const std::string& name) {
-  return std::string(FOVEA_SOURCE_DIR "/tests/fixtures/patches/") + name;
+  return source_dir() + "/tests/fixtures/patches/" + name;
 }
 
 inline const nlohmann::json& goldens() {

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "places.h"
 #include "program.h"
 
 namespace fovea {
@@ -12,13 +13,13 @@ namespace {
 
 using nlohmann::json;
 
-const std::string kPicture = FOVEA_SOURCE_DIR "/tests/fixtures/gaze/scene.png";
-const std::string kModel = FOVEA_SOURCE_DIR "/models/tiny";
-const std::string kSmallest = FOVEA_SOURCE_DIR "/tests/fixtures/gaze";  // quick when emulated
+const std::string kPicture = source_dir() + "/tests/fixtures/gaze/scene.png";
+const std::string kModel = source_dir() + "/models/tiny";
+const std::string kSmallest = source_dir() + "/tests/fixtures/gaze";  // quick when emulated
 
 class ProfileProgram : public testing::Test {
  protected:
-  void SetUp() override { setenv("FOVEA_CUDA_LIBRARY", FOVEA_EMULATED_LIBRARY, 1); }
+  void SetUp() override { setenv("FOVEA_CUDA_LIBRARY", emulated_library().c_str(), 1); }
   void TearDown() override { unsetenv("FOVEA_CUDA_LIBRARY"); }
 };
 

@@ -14,6 +14,8 @@
 #include <string>
 #include <vector>
 
+#include "places.h"
+
 namespace fovea {
 
 struct Outcome {
@@ -53,7 +55,7 @@ inline Outcome run_fovea(std::vector<std::string> arguments,
   const std::string out = stem + ".out";
   const std::string err = stem + ".err";
   std::vector<char*> argv;
-  std::string program = FOVEA_PROGRAM;
+  std::string program = program_path();
   argv.push_back(program.data());
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);

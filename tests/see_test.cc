@@ -6,6 +6,7 @@
 #include <set>
 
 #include "fovea/fovea.h"
+#include "places.h"
 #include "program.h"
 
 namespace fovea {
@@ -13,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-const std::string kPictures = FOVEA_SOURCE_DIR "/examples/pictures/";
+const std::string kPictures = source_dir() + "/examples/pictures/";
 
 json see_json(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), "see");

@@ -9,6 +9,7 @@
 
 #include "cards/cards.h"
 #include "fovea/fovea.h"
+#include "places.h"
 
 namespace fovea {
 namespace {
@@ -54,7 +55,7 @@ double accuracy(const Engine& engine, Family family, int count, const CardOption
 }
 
 TEST(parity_tiny, AnswersAsTransformersDoesWithEveryCell) {
-  std::ifstream file(FOVEA_SOURCE_DIR "/tests/fixtures/tiny/golden.json");
+  std::ifstream file(source_dir() + "/tests/fixtures/tiny/golden.json");
   const auto golden = nlohmann::json::parse(file);
   CardOptions cards;
   cards.size = {golden["side_px"], golden["side_px"]};

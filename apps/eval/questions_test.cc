@@ -10,13 +10,14 @@
 
 #include "eval/cards_questions.h"
 #include "eval/score.h"
+#include "places.h"
 
 namespace fovea::eval {
 namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kPicture = FOVEA_SOURCE_DIR "/tests/fixtures/ask/wide.png";
+const fs::path kPicture = source_dir() + "/tests/fixtures/ask/wide.png";
 
 class ReadQuestionsTest : public testing::Test {
  protected:

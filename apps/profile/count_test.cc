@@ -6,13 +6,14 @@
 #include <fstream>
 #include <iterator>
 
+#include "places.h"
 #include "profile/request.h"
 
 namespace fovea::app {
 namespace {
 
 ModelConfig config_of(const std::string& path) {
-  std::ifstream file(FOVEA_SOURCE_DIR "/" + path);
+  std::ifstream file(source_dir() + "/" + path);
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   auto config = parse_config(text);
   EXPECT_TRUE(config) << path;

@@ -10,16 +10,17 @@
 #include <vector>
 
 #include "fovea/fovea.h"
+#include "places.h"
 
 namespace fovea::test {
 
 inline std::string ask_path(const std::string& name = "") {
-  return FOVEA_SOURCE_DIR "/tests/fixtures/ask" + (name.empty() ? "" : "/" + name);
+  return source_dir() + "/tests/fixtures/ask" + (name.empty() ? "" : "/" + name);
 }
 
 // The checkpoint of tools/golden/gaze.py, which has a level embedding and a gaze head.
 inline std::string gaze_path(const std::string& name = "") {
-  return FOVEA_SOURCE_DIR "/tests/fixtures/gaze" + (name.empty() ? "" : "/" + name);
+  return source_dir() + "/tests/fixtures/gaze" + (name.empty() ? "" : "/" + name);
 }
 
 inline const nlohmann::json& ask_golden() {

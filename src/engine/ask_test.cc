@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "engine/ask_fixture.h"
+#include "places.h"
 
 namespace fovea {
 namespace {
@@ -304,9 +305,9 @@ TEST(EngineLoad, BadFoldersAndFormatsAreRefused) {
   };
   refused("no-such-folder", {}, "no-such-folder");
   refused(ask_path("wide.png"), {}, "wide.png");
-  refused(FOVEA_SOURCE_DIR "/tests", {}, "config.json");
+  refused(source_dir() + "/tests", {}, "config.json");
   refused(ask_path(), {.weights = "int4"}, "int4");
-  refused(FOVEA_SOURCE_DIR "/tests/fixtures/checkpoint/tied_f32", {}, "tokenizer.json");
+  refused(source_dir() + "/tests/fixtures/checkpoint/tied_f32", {}, "tokenizer.json");
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "fovea/fovea.h"
+#include "places.h"
 
 namespace fovea {
 namespace {
@@ -48,9 +49,8 @@ TEST_F(FindModelTest, TheErrorSaysWhereItWasLookedFor) {
   const auto found = find_model("another-model");
   ASSERT_FALSE(found);
   EXPECT_EQ(found.error().kind, Error::Kind::kBadInput);
-  for (const std::string& said :
-       {std::string("\"another-model\""), folder_.string(), std::string("/share/fovea/models"),
-        std::string(FOVEA_SOURCE_DIR "/models")})
+  for (const std::string& said : {std::string("\"another-model\""), folder_.string(),
+                                  std::string("/share/fovea/models"), source_dir() + "/models"})
     EXPECT_NE(found.error().message.find(said), std::string::npos) << found.error().message;
   EXPECT_FALSE(find_model(""));
 }

@@ -8,13 +8,15 @@
 #include <filesystem>
 #include <fstream>
 
+#include "places.h"
+
 namespace fovea {
 namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-const fs::path kRoot = FOVEA_SOURCE_DIR;
+const fs::path kRoot = source_dir();
 
 Json read_json(const fs::path& path) {
   std::ifstream file(path);

@@ -12,6 +12,8 @@
 #include <random>
 #include <string>
 
+#include "places.h"
+
 namespace fovea {
 namespace {
 
@@ -39,7 +41,7 @@ SamplingOptions options_of(const nlohmann::json& json) {
 }
 
 TEST(parity_sampler, ChoicesAreThoseOfTransformersProcessors) {
-  std::ifstream file(FOVEA_SOURCE_DIR "/tests/fixtures/sampler/choices.json");
+  std::ifstream file(source_dir() + "/tests/fixtures/sampler/choices.json");
   const auto cases = nlohmann::json::parse(file);
   EXPECT_GT(cases.size(), 40u);
   for (const auto& one : cases) {

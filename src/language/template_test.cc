@@ -8,13 +8,15 @@
 #include <filesystem>
 #include <fstream>
 
+#include "places.h"
+
 namespace fovea {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
 Json read_fixture(const char* name) {
-  std::ifstream file(std::filesystem::path(FOVEA_SOURCE_DIR) / "tests/fixtures/chat" / name);
+  std::ifstream file(std::filesystem::path(source_dir()) / "tests/fixtures/chat" / name);
   return Json::parse(file);
 }
 

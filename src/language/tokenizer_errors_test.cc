@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "language/tokenizer.h"
+#include "places.h"
 
 namespace fovea {
 namespace {
@@ -63,7 +64,7 @@ TEST(TokenizerErrors, MissingAndUnreadableFiles) {
   ASSERT_FALSE(missing);
   EXPECT_NE(missing.error().message.find("/no/such/folder: there is no such file"),
             std::string::npos);
-  const auto folder = Tokenizer::load(FOVEA_SOURCE_DIR);
+  const auto folder = Tokenizer::load(source_dir());
   ASSERT_FALSE(folder);
   EXPECT_NE(folder.error().message.find("tokenizer.json"), std::string::npos);
 }

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "language/tokenizer/unicode.h"
+#include "places.h"
 
 namespace fovea {
 namespace {
@@ -17,9 +18,9 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;  // the order of a vocabulary counts
 
-const fs::path kFixtures = fs::path(FOVEA_SOURCE_DIR) / "tests/fixtures/tokenizer";
+const fs::path kFixtures = fs::path(source_dir()) / "tests/fixtures/tokenizer";
 // Qwen3's own tokenizer is too large to ship; it is tried where it lies beside the checkout.
-const fs::path kQwen = (fs::path(FOVEA_SOURCE_DIR) / "../shared/qwen3").lexically_normal();
+const fs::path kQwen = (fs::path(source_dir()) / "../shared/qwen3").lexically_normal();
 
 Json read_json(const fs::path& path) {
   std::ifstream file(path);

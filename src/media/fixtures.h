@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "fovea/words.h"
+#include "places.h"
 
 namespace fovea::fixtures {
 
@@ -22,7 +23,7 @@ using Blob = std::vector<uint8_t>;
 
 inline Blob blob(std::string_view text) { return {text.begin(), text.end()}; }
 
-inline std::string folder() { return std::string(FOVEA_SOURCE_DIR) + "/tests/fixtures/images/"; }
+inline std::string folder() { return source_dir() + "/tests/fixtures/images/"; }
 
 inline Blob load(const std::string& path) {
   std::ifstream file(path, std::ios::binary);

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "places.h"
 #include "vision/test_towers.h"
 #include "weights/safetensors.h"
 
@@ -19,7 +20,7 @@ using test::StoredTensors;
 constexpr double kTolerance = 1e-4;
 
 std::string golden_path(const std::string& name) {
-  return FOVEA_SOURCE_DIR "/tests/fixtures/vision/" + name;
+  return source_dir() + "/tests/fixtures/vision/" + name;
 }
 
 const json& goldens() {

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "places.h"
 #include "weights/model_tensors.h"
 #include "weights/test_files.h"
 
@@ -19,7 +20,7 @@ using test::TestTensor;
 namespace fs = std::filesystem;
 
 std::string fixture(const std::string& name) {
-  return std::string(FOVEA_SOURCE_DIR) + "/tests/fixtures/checkpoint/" + name;
+  return source_dir() + "/tests/fixtures/checkpoint/" + name;
 }
 
 double value_of(const TensorView& tensor, int64_t i) {

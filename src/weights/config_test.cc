@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "places.h"
 #include "weights/model_tensors.h"
 #include "weights/test_files.h"
 
@@ -15,7 +16,7 @@ using nlohmann::json;
 using test::contains;
 
 std::string fixture(const std::string& name) {
-  std::ifstream file(std::string(FOVEA_SOURCE_DIR) + "/tests/fixtures/config/" + name);
+  std::ifstream file(source_dir() + "/tests/fixtures/config/" + name);
   return {std::istreambuf_iterator<char>(file), {}};
 }
 

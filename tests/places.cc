@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "places.h"
+
+namespace fovea {
+
+std::string source_dir() { return FOVEA_SOURCE_DIR; }
+std::string program_path() { return FOVEA_PROGRAM; }
+std::string emulated_library() { return FOVEA_EMULATED_LIBRARY; }
+std::string cuda_library() { return FOVEA_CUDA_LIBRARY; }
+
+}  // namespace fovea

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where the tests find things. places.cc alone is compiled with these paths, so that a compiler's
+// cache serves every clone of the project.
+#pragma once
+
+#include <string>
+
+namespace fovea {
+
+std::string source_dir();    // the project's root
+std::string program_path();  // build/<preset>/bin/fovea
+std::string
+emulated_library();          // libfovea_cuda.so's kernels, compiled for the CPU; empty if not built
+std::string cuda_library();  // where libfovea_cuda.so is, if it was built
+
+}  // namespace fovea
