@@ -125,6 +125,8 @@ __global__ void __launch_bounds__(LongLayout<kDim>::kThreads, 1)
     take_registers<Layout::kRegisters>();
     attend_tiles<kDim>(call, shared, group);
   }
+#else
+  __trap();  // compiled without warpgroups: an error, not a wrong answer
 #endif
 }
 
