@@ -7,10 +7,9 @@
 
 namespace fovea {
 
-std::string source_dir();    // the project's root
-std::string program_path();  // build/<preset>/bin/fovea
-std::string
-emulated_library();          // libfovea_cuda.so's kernels, compiled for the CPU; empty if not built
-std::string cuda_library();  // where libfovea_cuda.so is, if it was built
+std::string source_dir();        // the project's root
+std::string program_path();      // build/<preset>/bin/fovea
+std::string emulated_library();  // the kernels of libfovea_cuda.so on the CPU; empty if not built
+std::string cuda_library();      // where libfovea_cuda.so is, if it was built
 
 }  // namespace fovea
