@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Prints the seeds' performance table as claimed, as measured with torch, and as measured with Fovea tier by tier, and
-says which claims do not hold. Markdown, for docs/results.md.
+says which claims do not hold. Markdown, for docs/notebook/seed_table.md.
 
     bench/peers/gpu.py --model DIR --json peers.json       # on the GPU; holds Fovea's rows too
     fovea bench front-end --json > cpu.json                # and fovea bench model --model DIR --json > model.json
@@ -228,7 +228,7 @@ def other_claims(gpu, cpu):
         Claim("sampling grouped by level against mixed order", "2x", number(mixed, "x"), at_least(mixed, 2)),
         Claim("prefetching the next cells", "1.5x", number(ahead, "x"), at_least(ahead, 1.5)),
         Claim("a cache warmed from the plan before: hit rate 68 to 94 %", "1.38x", number(last_ratio(warm), "x"),
-              at_least(last_ratio(warm), 1.38), "by time; hits are in results.md"),
+              at_least(last_ratio(warm), 1.38), "by time; hits are in gpu_counters.md"),
         Claim("textures instead of plain kernels for the levels", "3.3x", number(textures, "x"),
               at_least(textures, 3.3)),
         Claim("upload and levels of a 1024x1024 RGBA32F picture, batch of 32", "0.019 ms",

@@ -5,7 +5,9 @@ find_package(JPEG REQUIRED)
 find_package(PNG REQUIRED)
 find_package(fmt REQUIRED)
 find_package(Freetype REQUIRED)
-find_package(CLI11 REQUIRED)          # the program alone
+find_package(CLI11 REQUIRED)          # the program alone, as the next two lines
+find_package(Boost 1.81 REQUIRED)
+pkg_check_modules(curl REQUIRED IMPORTED_TARGET libcurl>=7.85)
 find_package(nlohmann_json REQUIRED)
 pkg_check_modules(webp REQUIRED IMPORTED_TARGET libwebp libwebpdemux)
 pkg_check_modules(hwy REQUIRED IMPORTED_TARGET libhwy)

@@ -10,7 +10,7 @@ int fail(const fovea::Error& error) {
 }
 
 int main(int argc, char** argv) {
-  if (argc != 3) return fail({.message = "usage: ask MODEL PICTURE"});
+  if (argc != 3) return fail(fovea::bad_input("usage: ask MODEL PICTURE"));
   const auto engine = fovea::Engine::load(argv[1]);
   if (!engine) return fail(engine.error());
   fovea::Session session = engine->session();

@@ -58,6 +58,57 @@ TEST(Ask, JsonHoldsTheAnswerAndWhatItCost) {
   EXPECT_GT(answer["peak_bytes"], 1 << 20);
 }
 
+TEST(Ask, MemoryBoundsKeysAndValues) {
+  const std::vector<std::string> question = {kWide, "What is it?", "--max-tokens", "4"};
+  const json roomy = ask_json(question);
+  const json& memory = roomy["usage"]["memory"];
+  EXPECT_GT(memory["resident"], 0);
+  EXPECT_GE(memory["reserved"], memory["resident"]);
+  EXPECT_EQ(memory["free"], memory["capacity"].get<int64_t>() - memory["resident"].get<int64_t>());
+
+  auto bounded = question;
+  bounded.insert(bounded.end(), {"--memory", "100000000"});
+  const json answer = ask_json(bounded);
+  EXPECT_EQ(answer["token_ids"], roomy["token_ids"]);
+  EXPECT_LE(answer["usage"]["memory"]["capacity"], 100'000'000);
+
+  auto refused = question;
+  refused.insert(refused.begin(), "ask");
+  refused.insert(refused.end(), {"--model", kModel, "--memory", "1000"});
+  const Outcome run = run_fovea(refused);
+  EXPECT_EQ(run.status, 1);
+  EXPECT_EQ(run.out, "");
+  EXPECT_TRUE(run.err.starts_with("fovea: keys and values of ")) << run.err;
+  EXPECT_NE(run.err.find("but 0 B of 0 B are left"), std::string::npos) << run.err;
+  EXPECT_EQ(std::count(run.err.begin(), run.err.end(), '\n'), 1);
+}
+
+TEST(Ask, PenaltiesAndBiasesDecideWhatIsDrawn) {
+  const auto ids = [](std::vector<std::string> more) {
+    more.insert(more.begin(), {kWide, "What is it?", "--max-tokens", "12"});
+    return ask_json(more)["token_ids"].get<std::vector<int>>();
+  };
+  const std::vector<int> plain = ids({"--ignore-end"});
+  const std::vector<int> banned =
+      ids({"--ignore-end", "--logit-bias", std::to_string(plain[0]) + ":-100"});
+  EXPECT_EQ(std::count(banned.begin(), banned.end(), plain[0]), 0);
+  EXPECT_EQ(ids({"--logit-bias", "5:99.5", "--logit-bias", "6:-100"}), std::vector<int>(12, 5));
+  // Two tokens with the same bias alternate: each time one is drawn, it falls behind.
+  for (const std::string flag : {"--frequency-penalty", "--presence-penalty"}) {
+    const std::vector<int> two = ids({"--logit-bias", "5:60", "--logit-bias", "6:60", flag, "2"});
+    EXPECT_GT(std::count(two.begin(), two.end(), 5), 0) << flag;
+    EXPECT_GT(std::count(two.begin(), two.end(), 6), 0) << flag;
+    const std::vector<int> again =
+        ids({"--logit-bias", "5:60", "--logit-bias", "6:60", flag, "-2"});
+    EXPECT_EQ(again, std::vector<int>(12, again[0])) << flag;
+  }
+  // 702 ends an answer.
+  EXPECT_EQ(ids({"--logit-bias", "702:100"}), std::vector{702});
+  const std::vector<int> later = ids({"--logit-bias", "702:100", "--least-tokens", "6"});
+  ASSERT_EQ(later.size(), 7u);
+  EXPECT_EQ(std::find(later.begin(), later.end(), 702) - later.begin(), 6);
+}
+
 TEST(Ask, TextIsTheSameAsInJsonAndStatsGoToStderr) {
   const json answer = ask_json({kWide, kTall, "What changed?", "--max-tokens", "20"});
   EXPECT_EQ(answer["looks"].size(), 2u);
@@ -96,8 +147,33 @@ TEST(Ask, TraceAndGazeAreWritten) {
     EXPECT_EQ(look["maps"]["relevance"].size(), look["canvas"][1].get<size_t>() / 32);
     EXPECT_EQ(look["fixations"].size(), 1u);
   }
+  ASSERT_EQ(trace["answer_attention"].size(), trace["token_ids"].size());
+  for (const json& token : trace["answer_attention"]) {
+    EXPECT_TRUE(token["token"].is_string() && token["bytes"].is_array());
+    ASSERT_EQ(token["looks"].size(), 2u);
+    for (size_t i = 0; i < 2; ++i)
+      EXPECT_EQ(token["looks"][i].size(), trace["looks"][i]["cells"].size());
+  }
   EXPECT_TRUE(read_all(folder / "gaze.png").starts_with("\x89PNG"));
   EXPECT_TRUE(read_all(folder / "gaze-2.png").starts_with("\x89PNG"));
+}
+
+TEST(Ask, ATraceMayHoldItsPicturesAndBecomesAPage) {
+  const auto folder = scratch();
+  const json answer = ask_json({kWide, kTall, "Which?", "--trace", folder / "trace.json",
+                                "--trace-picture", "--max-tokens", "2"});
+  const json trace = json::parse(read_all(folder / "trace.json"));
+  ASSERT_EQ(trace["looks"].size(), 2u);
+  for (const json& look : trace["looks"])
+    EXPECT_TRUE(look["picture"].get<std::string>().starts_with("data:image/"));
+  EXPECT_NE(trace["looks"][0]["picture"], trace["looks"][1]["picture"]);
+  EXPECT_EQ(run_fovea({"view", folder / "trace.json", "-o", folder / "page.html"}).status, 0);
+  EXPECT_TRUE(read_all(folder / "page.html").starts_with("<!doctype html>"));
+  const Outcome bad = run_fovea({"view", kWide, "-o", folder / "bad.html"});
+  EXPECT_EQ(bad.status, 2);
+  EXPECT_EQ(std::count(bad.err.begin(), bad.err.end(), '\n'), 1) << bad.err;
+  EXPECT_FALSE(std::filesystem::exists(folder / "bad.html"));
+  EXPECT_EQ(run_fovea({"ask", kWide, "What?", "--trace-picture"}).status, 2) << "without --trace";
 }
 
 TEST(Ask, LooksAreTracedOneByOne) {
@@ -187,8 +263,11 @@ TEST(Ask, APlanOfSeeIsTakenInAnyOrder) {
       {"see", kWide, "--plan", "quadtree", "--budget", "9", "--json", folder / "plan.json"});
   ASSERT_EQ(seen.status, 0) << seen.err;
   json plan = json::parse(read_all(folder / "plan.json"));
-  // The program's own lower limit of pixels made another canvas of this small picture: choose cells
-  // that are on both.
+  // The program's own lower limit of pixels made another canvas of this small picture.
+  std::ofstream(folder / "other.json") << plan;
+  expect_refused({"ask", kWide, "Where?", "-m", kModel, "--plan", folder / "other.json"},
+                 "but this image has one of 224x96 px");
+  plan["canvas"] = {224, 96};
   plan["cells"] = json::parse("[[2,0,0],[0,0,0],[0,1,3],[1,0,1],[0,2,6],[2,0,1]]");
   std::ofstream(folder / "plan.json") << plan;
   const json first = ask_json({kWide, "Where?", "--plan", folder / "plan.json"});
@@ -198,6 +277,42 @@ TEST(Ask, APlanOfSeeIsTakenInAnyOrder) {
   EXPECT_EQ(first["usage"]["image_tokens"], 6);
   EXPECT_EQ(first["token_ids"], second["token_ids"]);
   EXPECT_EQ(first["logprobs"], second["logprobs"]) << "bit for bit";
+}
+
+TEST(Ask, PlanFilesDoWhatTheySayOrAreRefused) {
+  const auto folder = scratch();
+  const auto plan = [&](const std::string& name, const std::string& text) {
+    std::ofstream(folder / name) << text;
+    return (folder / name).string();
+  };
+  const auto refused = [&](std::vector<std::string> arguments, const std::string& must_say) {
+    arguments.insert(arguments.begin(), "ask");
+    arguments.insert(arguments.end(), {"Where?", "-m", kModel});
+    expect_refused(arguments, must_say);
+  };
+  refused({kWide, "--plan", plan("empty.json", R"({"cells":[]})")}, "no cells");
+  refused({kWide, "--plan", plan("maker.json", R"({"plan":5,"cells":[[0,0,0]]})")}, "\"plan\"");
+  refused({kWide, "--plan", plan("canvas.json", R"({"canvas":[32],"cells":[[0,0,0]]})")},
+          "\"canvas\"");
+  refused({kWide, "--plan", plan("level.json", R"({"cells":[[9,0,0]]})")}, "[9,0,0]");
+  refused({kWide, "--plan", plan("row.json", R"({"cells":[[0,3,0]]})")}, "[0,3,0]");
+  refused({kWide, "--plan", plan("twice.json", R"({"cells":[[0,1,1],[0,0,0],[0,1,1]]})")},
+          "[0,1,1] twice");
+
+  const std::string three = plan("three.json", R"({"cells":[[0,0,0],[0,1,1],[0,2,2]]})");
+  const std::string two = plan("two.json", R"({"cells":[[0,0,0],[1,0,0]]})");
+  refused({kWide, "--plan", three, "-b", "2"}, "3 cells, but the budget is 2");
+  EXPECT_EQ(
+      ask_json({kWide, "Where?", "--plan", three, "-b", "3", "-n", "1"})["usage"]["image_tokens"],
+      3);
+  refused({kWide, kTall, "--plan", three}, "1 plan file for 2 pictures");
+  refused({kWide, "--plan", three, "--plan", two}, "2 plan files for 1 picture");
+  refused({"--plan", three}, "1 plan file for 0 pictures");
+  refused({kWide, kTall, "--plan", three, "--plan", "uniform"}, "uniform");
+  refused({kWide, "--plan", "uniform", "--plan", "quadtree"}, "uniform");
+  const json both = ask_json({kWide, kTall, "Where?", "--plan", three, "--plan", two, "-n", "1"});
+  EXPECT_EQ(both["looks"][0]["tokens"], 3);
+  EXPECT_EQ(both["looks"][1]["tokens"], 2);
 }
 
 TEST(Ask, BadUseIsRefusedInOneLine) {
@@ -211,6 +326,12 @@ TEST(Ask, BadUseIsRefusedInOneLine) {
   expect_refused({"ask", kWide, "What?", "-m", "no-such/model"}, "no-such/model");
   expect_refused({"ask", kWide, "What?", "-m", kModel, "--look", "twice"}, "twice");
   expect_refused({"ask", kWide, "What?", "-m", kModel, "--balance", "justice"}, "justice");
+  expect_refused({"ask", kWide, "What?", "-m", kModel, "--attention", "none"},
+                 "there is no attention \"none\": choose one of dense");
+  expect_refused({"ask", kWide, "What?", "-m", kModel, "--attention", "hierarchical:0"},
+                 "above 0 and up to 1");
+  expect_refused({"ask", kWide, "What?", "-m", kModel, "--attention-text", "local3"},
+                 "for the tower alone");
   expect_refused({"ask", kWide, "What?", "-m", source_dir()}, "config.json");
   expect_refused({"ask", kWide, "What?", "-m", kModel, "--weights", "int4"}, "int4");
   expect_refused({"ask", kWide, "What?", "-m", kModel, "--plan", "spiral"}, "spiral");
@@ -223,10 +344,21 @@ TEST(Ask, BadUseIsRefusedInOneLine) {
   for (const std::string flag : {"--budget", "--max-tokens", "--threads", "--looks"})
     for (const std::string value : {"-1", "0", "9223372036854775808", "nan", ""})
       expect_refused({"ask", kWide, "What?", "-m", kModel, flag, value}, flag);
-  for (const std::string flag :
-       {"--temperature", "--top-p", "--sure", "--min-p", "--repetition-penalty", "--top-k"})
+  for (const std::string flag : {"--temperature", "--top-p", "--sure", "--min-p",
+                                 "--repetition-penalty", "--top-k", "--least-tokens"})
     for (const std::string value : {"-1", "1e999", "nan", "", "x"})
       expect_refused({"ask", kWide, "What?", "-m", kModel, flag, value}, flag);
+  for (const std::string flag : {"--frequency-penalty", "--presence-penalty"})
+    for (const std::string value : {"-2.1", "2.1", "1e999", "nan", "", "x"})
+      expect_refused({"ask", kWide, "What?", "-m", kModel, flag, value}, flag);
+  for (const std::string value :
+       {"", ":", "5", "5:", ":5", "x:1", "5:x", "-1:1", "5:101", "5:-101", "5:nan", "5:1 ", "5 :1"})
+    expect_refused({"ask", kWide, "What?", "-m", kModel, "--logit-bias", value}, "--logit-bias");
+  expect_refused({"chat", kWide, "-m", kModel, "--logit-bias", "5"}, "--logit-bias '5'");
+  expect_refused({"ask", kWide, "What?", "-m", kModel, "--logit-bias", "720:1"},
+                 "logit_bias names token 720, but the model has tokens 0 to 719");
+  expect_refused({"ask", kWide, "What?", "-m", kModel, "-n", "3", "--least-tokens", "4"},
+                 "least_tokens 4 is more than max_tokens 3");
   const auto folder = scratch();
   expect_refused({"ask", kWide, "Why?", "-m", kModel, "--json", "--trace", folder}, folder);
   // Found before the model is looked for: no answer is lost for a folder that is not there.

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // fovea cards, on the real program.
+#include <sys/file.h>
+
 #include <algorithm>
+#include <csignal>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -88,6 +91,62 @@ TEST(CardsCommand, FamiliesPhotosAndBlanksAreTaken) {
   for (const Json& line : lines_of(folder / "few"))
     families += line["family"].get<std::string>() + " ";
   EXPECT_EQ(families, "gap read gap ");
+}
+
+size_t parts_in(const std::filesystem::path& folder) {
+  size_t parts = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder))
+    if (entry.path().string().ends_with(".part")) ++parts;
+  return parts;
+}
+
+TEST(CardsCommand, ASignalLeavesNoPartsAndNoQuestionsOfOtherPictures) {
+  namespace fs = std::filesystem;
+  for (const int signal : {SIGINT, SIGTERM, SIGKILL}) {
+    const auto folder = scratch();
+    std::ofstream(folder / "questions.jsonl") << "older\n";
+    const pid_t child = fork();
+    if (child == 0) {
+      dup2(open("/dev/null", O_WRONLY), STDERR_FILENO);
+      execl(program_path().c_str(), "fovea", "cards", "--count", "100000", "--size", "512", "-o",
+            folder.c_str(), nullptr);
+      _exit(127);
+    }
+    for (int i = 0; i < 600 && !fs::exists(folder / "images/000003.png"); ++i) usleep(50'000);
+    kill(child, signal);
+    int status = 0;
+    waitpid(child, &status, 0);
+    if (signal == SIGKILL)
+      EXPECT_EQ(WTERMSIG(status), SIGKILL);
+    else
+      EXPECT_EQ(WEXITSTATUS(status), 128 + signal);
+    EXPECT_EQ(parts_in(folder), 0u) << signal;
+    EXPECT_TRUE(fs::exists(folder / "images/000003.png"));
+    EXPECT_FALSE(fs::exists(folder / "questions.jsonl")) << signal;
+    for (const auto& entry : fs::directory_iterator(folder / "images"))
+      EXPECT_TRUE(read_image(entry.path().string())) << entry.path();
+  }
+}
+
+TEST(CardsCommand, ASecondOneInAFolderIsRefused) {
+  const auto folder = scratch();
+  const int fd = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  ASSERT_EQ(flock(fd, LOCK_EX), 0);
+  expect_refused({"cards", "--count", "1", "--size", "512", "-o", folder}, "another fovea cards");
+  close(fd);
+  EXPECT_EQ(run_fovea({"cards", "--count", "1", "--size", "512", "-o", folder}).status, 0);
+}
+
+TEST(CardsCommand, AFullDiskIsSaidAndOlderQuestionsStay) {
+  const auto folder = scratch();
+  const SmallDisk disk(folder, "64k");
+  if (!disk.mounted()) GTEST_SKIP() << "may not mount";
+  std::ofstream(folder / "questions.jsonl") << "older\n";
+  const Outcome run = run_fovea({"cards", "--count", "5", "--size", "512", "-o", folder});
+  EXPECT_EQ(run.status, 1);
+  EXPECT_NE(run.err.find("000000.png: No space left on device\n"), std::string::npos) << run.err;
+  EXPECT_EQ(read_all(folder / "questions.jsonl"), "older\n");
+  EXPECT_EQ(parts_in(folder), 0u);
 }
 
 TEST(CardsCommand, BadFlagsAreRefusedInOneLine) {

@@ -54,7 +54,7 @@ TEST(Command, BadFlagsAreRefusedInOneLine) {
 
 TEST(Command, DevicesThatAreNotThereAreNamed) {
   for (const std::string device : {"cuda:99", "vulkan:99", "tpu", "", "cuda:", "cuda:-1", "cpu:1"})
-    expect_refused({"see", kPicture, "--device", device}, "--device");
+    expect_refused({"see", kPicture, "--device", device}, "device ");
 }
 
 TEST(Command, BadPathsAreRefused) {
@@ -118,16 +118,24 @@ TEST(Command, BadImagesAreRefused) {
     expect_refused({"see", folder / name, "-o", folder / "seen.png"}, name);
     EXPECT_FALSE(std::filesystem::exists(folder / "seen.png")) << name;
   }
-  expect_refused({"see", images + "rgb.jpg", "--max-pixels", "100"}, "--max-pixels");
+  expect_refused({"see", images + "rgb.jpg", "--max-pixels", "100"}, "raise max_pixels");
 }
 
-TEST(Command, InfoNamesTheCpuAndEveryPlan) {
+TEST(Command, InfoNamesTheCpuEveryPlanAndEveryAttention) {
   const auto json = nlohmann::json::parse(run_fovea({"info", "--json"}).out);
   EXPECT_EQ(json["devices"][0]["name"], "cpu");
   const Outcome text = run_fovea({"info"});
   for (const auto& [name, description] : json["plans"].items())
     EXPECT_NE(text.out.find(name), std::string::npos) << name;
   EXPECT_EQ(json["limits"]["max_pixels"], 178956970);
+  const std::string help = run_fovea({"ask", "--help"}).out;
+  for (const auto& [name, kind] : json["attention"].items()) {
+    EXPECT_NE(text.out.find("\n  " + name + " "), std::string::npos) << name;
+    EXPECT_TRUE(kind["tower"] || kind["text"]) << name;
+    EXPECT_NE(help.find(name), std::string::npos) << name;
+  }
+  EXPECT_TRUE(json["attention"]["hierarchical"]["tower"]);
+  EXPECT_FALSE(json["attention"]["hierarchical"]["text"]);
 }
 
 }  // namespace

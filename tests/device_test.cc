@@ -136,6 +136,26 @@ TEST_P(OnGpu, AnswersAsTheCpuDoes) {
   expect_same_answer(expected, cards.ask({"--device", "cuda:0", "--kernels", "portable"}));
 }
 
+// Shares of 1 that bf16 knows to a hundredth or so.
+TEST_P(OnGpu, TokensAttendedToWhatTheyDoOnTheCpu) {
+  const Cards cards;
+  const std::string path = cards.picture() + ".json";
+  const json expected_answer = cards.ask({"--weights", "bf16", "--trace", path});
+  const json expected = json::parse(read_all(path))["answer_attention"];
+  expect_same_answer(expected_answer, cards.ask({"--device", "cuda", "--trace", path}));
+  const json actual = json::parse(read_all(path))["answer_attention"];
+  ASSERT_GE(expected.size(), 2u);
+  ASSERT_EQ(actual.size(), expected.size());
+  for (size_t token = 0; token < expected.size(); ++token) {
+    const json& here = expected[token]["looks"][0];
+    const json& there = actual[token]["looks"][0];
+    ASSERT_EQ(there.size(), here.size());
+    for (size_t i = 0; i < here.size(); ++i)
+      EXPECT_NEAR(there[i].get<double>(), here[i].get<double>(), 0.02)
+          << "token " << token << ", cell " << i;
+  }
+}
+
 TEST_P(OnGpu, AFollowUpQuestionIsAnsweredAsTheCpuDoes) {
   const Cards cards;
   const auto folder = cards.picture() + ".txt";
@@ -151,6 +171,25 @@ TEST_P(OnGpu, AFollowUpQuestionIsAnsweredAsTheCpuDoes) {
   EXPECT_EQ(std::count(run.out.begin(), run.out.end(), '\n'), 2) << run.out;
 }
 
+// The device's sampler does not know these options, so that the CPU's draws from its logits.
+TEST_P(OnGpu, DrawsByOptionsThatTheCpuAloneKnows) {
+  const Cards cards;
+  const auto ids = [&](const std::vector<std::string>& options, const char* device) {
+    std::vector<std::string> arguments = {
+        "ask",    cards.picture(), cards.questions()[0], "--json", "--max-tokens", "4",
+        "--look", "off",           "--budget",           "24",     "--device",     device};
+    arguments.insert(arguments.end(), options.begin(), options.end());
+    const Outcome run = run_fovea(arguments);
+    EXPECT_EQ(run.status, 0) << run.err;
+    return json::parse(run.out, nullptr, false)["token_ids"].get<std::vector<int>>();
+  };
+  EXPECT_EQ(ids({"--logit-bias", "5:100"}, "cuda"), std::vector<int>(4, 5));
+  EXPECT_EQ(
+      ids({"--logit-bias", "5:90", "--logit-bias", "6:88.5", "--frequency-penalty", "2"}, "cuda"),
+      ids({"--logit-bias", "5:90", "--logit-bias", "6:88.5", "--frequency-penalty", "2"}, "cpu"));
+  EXPECT_EQ(ids({"--least-tokens", "4"}, "cuda").size(), 4u);
+}
+
 TEST_P(OnGpu, WhatItCannotDoIsSaidInOneLine) {
   const auto refused = [](std::vector<std::string> more, const std::string& must_say) {
     more.insert(more.begin(), {"ask", kPicture, "What is this?"});
@@ -161,10 +200,10 @@ TEST_P(OnGpu, WhatItCannotDoIsSaidInOneLine) {
   refused({"--device", "cuda:x"}, "device 'cuda:x': use cpu, cuda[:i] or vulkan[:i]");
   refused({"--device", "tpu"}, "device 'tpu': use cpu");
   refused({"--device", "cuda", "--weights", "f32"}, "a GPU computes with bf16");
-  refused({"--device", "cuda", "--weights", "int8"}, "leave --weights out");
+  refused({"--device", "cuda", "--weights", "int8"}, "leave the format out");
   refused({"--device", "cuda", "--model", kOddModel},
           "vision_config.hidden_size / num_heads is 12, which is not a multiple of 8; use "
-          "--device cpu");
+          "device cpu");
 }
 
 INSTANTIATE_TEST_SUITE_P(libraries, OnGpu,

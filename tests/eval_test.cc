@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // fovea eval on the real program, with a small random checkpoint: it knows nothing, but what it
 // says is always the same.
+#include <sys/file.h>
+
 #include <algorithm>
 #include <csignal>
 #include <nlohmann/json.hpp>
@@ -209,7 +211,7 @@ TEST(Eval, AnswersOfASetOfQuestionsAreCompared) {
     const bool readable =
         std::count_if(answer.begin(), answer.end(), [](char c) { return c > ' ' && c < 127; }) > 1;
     sensible += readable ? 1 : 0;
-    file << json{{"image", kWide},
+    file << json{{"image", "wide.png"},
                  {"text", question},
                  {"answer", readable ? answer : "nothing of this kind"},
                  {"category", readable ? "said" : "not said"}}
@@ -218,8 +220,9 @@ TEST(Eval, AnswersOfASetOfQuestionsAreCompared) {
   }
   file.close();
   ASSERT_GT(sensible, 0);
-  const json report = run_json(
-      {"eval", "-m", kModel, "--data", folder / "q.jsonl", "--arms", "full", "--max-tokens", "8"});
+  const json report =
+      run_json({"eval", "-m", kModel, "--data", folder / "q.jsonl", "--images",
+                std::filesystem::path(kWide).parent_path(), "--arms", "full", "--max-tokens", "8"});
   const json* said = row_of(report, "full", 0, "said");
   ASSERT_TRUE(said) << report;
   EXPECT_EQ((*said)["n"], sensible);
@@ -246,6 +249,26 @@ TEST(Eval, WritesATableAPlotAndJson) {
   }
 }
 
+TEST(Eval, AttentionIsPartOfWhatARunIs) {
+  const auto folder = scratch();
+  const std::string kept = folder / "run.jsonl";
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.end(), {"--arms", "uniform", "--budgets", "16", "--resume", kept});
+    return small(std::move(more));
+  };
+  const json report =
+      run_json(with({"--attention", "local3,dense", "--attention-text", "top-blocks:0.50"}));
+  EXPECT_EQ(report["settings"]["attention"], "local3,dense");
+  EXPECT_EQ(report["settings"]["attention_text"], "top-blocks:0.5");
+  expect_refused(with({"--attention", "local3", "--attention-text", "top-blocks:0.5"}),
+                 "attention is \"local3,dense\" there, \"local3\" here");
+  expect_refused(with({}), "");
+  const json dense = run_json(small({"--arms", "uniform", "--budgets", "16", "--attention", "dense",
+                                     "--attention-text", "dense,dense"}));
+  EXPECT_FALSE(dense["settings"].contains("attention")) << "as where nothing is said";
+  EXPECT_FALSE(dense["settings"].contains("attention_text"));
+}
+
 TEST(Eval, WrongUseIsRefusedInOneLine) {
   const auto folder = scratch();
   std::ofstream(folder / "bad.jsonl") << "{}\n";
@@ -259,6 +282,8 @@ TEST(Eval, WrongUseIsRefusedInOneLine) {
   expect_refused(small({"--payload", "13..10"}), "13");
   expect_refused(small({"--look", "sideways"}), "sideways");
   expect_refused(small({"--honesty", "yes"}), "yes");
+  expect_refused(small({"--attention", "none"}), "--attention: there is no attention");
+  expect_refused(small({"--attention-text", "local3"}), "--attention-text: attention \"local3\"");
   expect_refused(small({"--plot", folder / "no" / "plot.png"}), "plot.png");
   expect_refused(small({"--resume", folder / "other.jsonl"}), "no file of fovea eval");
   expect_refused(small({"--device", "cuda:77"}), "cuda:77");
@@ -269,6 +294,20 @@ TEST(Eval, WrongUseIsRefusedInOneLine) {
   expect_refused({"eval", "-m", kModel, "--data", folder / "bad.jsonl"}, "bad.jsonl:1: ");
   expect_refused({"eval", "-m", kModel, "--data", folder / "nothing"}, "nothing");
   expect_refused({"eval", "-m", folder, "--cards", "4"}, "");
+}
+
+TEST(Eval, AResumeFileThatIsNotOursKeepsEveryByteAndHasOneRun) {
+  const auto folder = scratch();
+  const std::string notes = folder / "notes";
+  std::ofstream(notes) << "a\nb";
+  expect_refused(small({"--resume", notes}), "no file of fovea eval");
+  EXPECT_EQ(read_all(notes), "a\nb");
+  const std::string kept = folder / "kept.jsonl";
+  const int fd = open(kept.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  ASSERT_EQ(flock(fd, LOCK_EX), 0);
+  expect_refused(small({"--resume", kept}), "another fovea eval has it");
+  EXPECT_EQ(read_all(kept), "");
+  close(fd);
 }
 
 }  // namespace

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dependencies point one way: base <- device <- ops <- rooms <- engine <- apps. This test reads
-// every #include of the tree and fails on a breach.
+// Dependencies point one way: base <- device <- ops <- rooms <- engine <- bench and apps. This test
+// reads every #include of the tree and fails on a breach.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <regex>
 #include <set>
@@ -21,9 +22,9 @@ namespace {
 namespace fs = std::filesystem;
 
 // The order of src/README.md; a folder may include itself and what stands before it.
-const std::vector<std::string> kOrder = {"base",      "device", "ops",     "media",    "pyramid",
-                                         "relevance", "gaze",   "patches", "picture",  "cards",
-                                         "weights",   "memory", "vision",  "language", "engine"};
+const std::vector<std::string> kOrder = {
+    "base",    "device", "ops",     "media",  "pyramid", "relevance", "gaze",   "patches",
+    "picture", "cards",  "weights", "memory", "vision",  "language",  "engine", "bench"};
 
 // The folder an include names: "a" of "a/b.h", nothing of <memory>.
 std::string folder_of(const std::string& included) {
@@ -52,8 +53,8 @@ std::string breach(const fs::path& relative, const std::string& included) {
   const std::string room = relative.begin()->string();
   const std::string other = folder_of(included);
   if (rank_of(room) < 0) return "src/" + room + " is not a room that src/README.md knows";
-  if (included == "fovea/fovea.h" && room != "engine" && !is_test(relative))
-    return "only the engine and the apps know the public surface";
+  if (included == "fovea/fovea.h" && room != "engine" && room != "bench" && !is_test(relative))
+    return "only the engine, the benches and the apps know the public surface";
   if (rank_of(other) > rank_of(room) && !is_test(relative)) return room + " may not know " + other;
   return "";
 }
@@ -105,12 +106,25 @@ TEST(Includes, ABreachIsFound) {
   EXPECT_NE(breach("gaze/quadtree.cc", "fovea/fovea.h"), "");
   EXPECT_EQ(breach("base/buffer.h", "memory"), "");
   EXPECT_NE(breach("base/buffer.h", "memory/pool.h"), "");
+  EXPECT_EQ(breach("bench/gpu_rows.h", "engine/model.h"), "");
+  EXPECT_NE(breach("engine/request.cc", "bench/gpu_rows.h"), "");
   EXPECT_NE(breach("attic/old.cc", "base/check.h"), "");
   EXPECT_NE(device_breach("gaze/quadtree.cc", "cuda_runtime.h"), "");
   EXPECT_EQ(device_breach("gaze/quadtree_cuda.cu", "cuda_runtime.h"), "");
 }
 
-// The command line's subcommands, the server and the bindings use the public surface alone.
+// Benches of whole requests have a room of their own, which the library does not hold.
+TEST(Includes, TheEngineHoldsNoBenches) {
+  const fs::path root = fs::path(source_dir()) / "src";
+  for (const auto& entry : fs::recursive_directory_iterator(root / "engine"))
+    EXPECT_EQ(entry.path().filename().string().find("bench"), std::string::npos) << entry.path();
+  std::ifstream file(library_file(), std::ios::binary);
+  const std::string library(std::istreambuf_iterator<char>(file), {});
+  EXPECT_NE(library.find("threads.cc.o/"), std::string::npos) << library_file();
+  EXPECT_EQ(library.find("bench.cc.o/"), std::string::npos) << library_file();
+}
+
+// The command line's subcommands and the bindings use the public surface alone.
 TEST(Includes, TheProgramUsesThePublicSurfaceAlone) {
   const fs::path root = fs::path(source_dir()) / "apps" / "fovea";
   for (const auto& entry : fs::directory_iterator(root)) {

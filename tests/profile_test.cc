@@ -103,12 +103,31 @@ TEST_F(ProfileProgram, StagesAddUpOnAGpu) {
 }
 
 TEST_F(ProfileProgram, ThePersonsFormNamesTheStages) {
-  const Outcome run = run_fovea({"profile", kPicture, "Which code?", "--model", kModel, "-n", "2",
-                                 "--plan", "quadtree", "--budget", "8"});
+  const std::vector<std::string> arguments = {
+      "profile", kPicture, "Which code?", "--model",  kModel, "-n",
+      "2",       "--plan", "quadtree",    "--budget", "8"};
+  const Outcome run = run_fovea(arguments);
   EXPECT_EQ(run.status, 0) << run.err;
-  EXPECT_EQ(run.err, "");
+  EXPECT_NE(run.err.find("warming up\nrun 1 of 1\n"), std::string::npos) << "says how far it is";
   for (const char* word : {"tower", "prefill", "of the dense path", "a token", "first token"})
     EXPECT_NE(run.out.find(word), std::string::npos) << word << "\n" << run.out;
+  std::vector<std::string> quietly = arguments;
+  quietly.emplace_back("-q");
+  EXPECT_EQ(run_fovea(quietly).err, "");
+}
+
+TEST_F(ProfileProgram, KernelsAreCountedBehindTheTable) {
+  const auto folder = scratch();
+  // It copies what the program has printed so far, and fails.
+  std::ofstream(folder / "ncu") << "#!/bin/sh\ncp " << (folder / "out") << " " << (folder / "seen")
+                                << "\nexit 1\n";
+  std::filesystem::permissions(folder / "ncu", std::filesystem::perms::owner_all);
+  const std::string command = "PATH=" + folder.string() + ":$PATH " + program_path() + " profile " +
+                              kPicture + " 'Which code?' --model " + kSmallest +
+                              " --device cuda --budget 8 -n 1 -q > " + (folder / "out").string();
+  EXPECT_EQ(std::system(command.c_str()), 0);
+  EXPECT_NE(read_all(folder / "seen").find("of the dense path"), std::string::npos);
+  EXPECT_NE(read_all(folder / "out").find("no counters"), std::string::npos);
 }
 
 // A program that stands for Nsight Compute: it runs what it is to run, and then says that one

@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mount.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -47,6 +48,25 @@ inline std::filesystem::path scratch() {
   folders.made.push_back(folder);
   return folder;
 }
+
+// A file system of so many bytes at a folder while it lives; only root may have one.
+class SmallDisk {
+ public:
+  SmallDisk(const std::filesystem::path& folder, const std::string& bytes) : folder_(folder) {
+    std::filesystem::create_directories(folder);
+    mounted_ = mount("none", folder.c_str(), "tmpfs", 0, ("size=" + bytes).c_str()) == 0;
+  }
+  ~SmallDisk() {
+    if (mounted_) umount2(folder_.c_str(), MNT_DETACH);
+  }
+  SmallDisk(const SmallDisk&) = delete;
+  SmallDisk& operator=(const SmallDisk&) = delete;
+  bool mounted() const { return mounted_; }
+
+ private:
+  std::filesystem::path folder_;
+  bool mounted_ = false;
+};
 
 inline Outcome run_fovea(std::vector<std::string> arguments,
                          const std::string& stdin_file = "/dev/null") {

@@ -27,7 +27,7 @@ class Judges(unittest.TestCase):
         self.assertEqual(self.verdict(PASSED + f"========= Error: {TOLD_NOTHING}\n", 255), "clean")
 
     def test_a_race_is_a_failure_whosever_the_kernel_is(self):
-        for kernel in ("fovea::turn_heads(fovea::TurnJob)", "nvjet_sm90_tss_64x8_1x4_h_bz_bias_TNT"):
+        for kernel in ("fovea::rotate_heads(fovea::RotaryJob)", "nvjet_sm90_tss_64x8_1x4_h_bz_bias_TNT"):
             verdict, found = judge(0, race(kernel) + PASSED + SOMETHING)
             self.assertEqual((verdict, len(found)), ("failed", 1))
 

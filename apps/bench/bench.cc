@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // fovea bench: runs the *_bench.cc files of a suite; verifies, then times.
-#include "base/bench.h"
+#include "bench/bench.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -23,7 +23,7 @@ std::vector<std::string> suite_names() {
 }
 
 std::string json_of(Bench& bench) {
-  nlohmann::ordered_json json;
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
   json["machine"] = {{"cpu", describe_cpu()}, {"threads", bench.threads.size()}};
   if (bench.description.empty())
     json["machine"]["copy_gb_per_s"] = bench.copy_bytes_per_ms() / 1e6;
@@ -65,9 +65,10 @@ struct BenchFlags {
   bool device_given = false;
 };
 
-// The suite gpu runs on a GPU, all others on the CPU.
+// The suite gpu runs on a GPU, requests on any device, all others on the CPU.
 Result<std::string> device_of(const BenchFlags& flags) {
   const std::string& device = flags.common.device;
+  if (flags.suite == "requests") return device;
   if (flags.suite != "gpu") {
     const auto checked = check_cpu(device);
     if (!checked) return checked.error();
@@ -89,8 +90,8 @@ std::string wrong_rows(const Bench& bench) {
 
 int run(const BenchFlags& flags) {
   const Common& common = flags.common;
-  if (!flags.only.empty() && flags.suite != "gpu")
-    return complain(bad_input("--only is for bench gpu"));
+  if (!flags.only.empty() && flags.suite != "gpu" && flags.suite != "requests")
+    return complain(bad_input("--only is for bench gpu and bench requests"));
   if ((flags.suite == "model" || flags.suite == "accuracy") && flags.model.empty())
     return complain(bad_input("bench " + flags.suite + " needs --model DIR, a checkpoint folder"));
   const auto device = device_of(flags);
@@ -104,7 +105,7 @@ int run(const BenchFlags& flags) {
   Threads threads(common.threads > 0 ? common.threads : usable_cores());
   const bool show = !common.quiet && isatty(STDERR_FILENO) != 0;
   Bench bench(threads, [&](const std::string& name) {
-    if (show) fmt::print(stderr, "\r\033[K{}", name);
+    if (show) tell("\r\033[K{}", name);
   });
   bench.model = flags.model;
   bench.weights = flags.weights;
@@ -112,14 +113,14 @@ int run(const BenchFlags& flags) {
   bench.kernels = flags.kernels;
   bench.only = flags.only;
   for (const BenchEntry& entry : entries) entry.run(bench);
-  if (show) fmt::print(stderr, "\r\033[K");
+  if (show) tell("\r\033[K");
 
   if (bench.error) return complain(*bench.error);
   if (!flags.only.empty() && wrong_rows(bench).empty() &&
       std::none_of(bench.rows.begin(), bench.rows.end(),
                    [&](const BenchRow& row) { return bench.wants(row.name); }))
-    return complain(
-        bad_input("--only: bench gpu has no rows '" + flags.only + "', or they need --model DIR"));
+    return complain(bad_input("--only: bench " + flags.suite + " has no rows '" + flags.only +
+                              "', or they need --model DIR"));
   if (flags.json)
     fmt::print("{}", json_of(bench));
   else
@@ -138,13 +139,14 @@ Run add_bench(CLI::App& program) {
       ->required()
       ->check(CLI::IsMember(suite_names()));
   command->add_flag("--json", flags->json, "Print one JSON object");
-  command->add_option("-m,--model", flags->model,
-                      "The checkpoint folder of the suites model and gpu");
+  command->add_option(
+      "-m,--model", flags->model,
+      "The checkpoint folder of the suites accuracy, attention, gpu, model, requests and serve");
   command->add_option("--weights", flags->weights, "... kept as f32, bf16 or int8")
       ->check(CLI::IsMember({"f32", "bf16", "int8"}));
   command->add_option(
       "--only", flags->only,
-      "Of the suite gpu the rows NAME and NAME/... alone, such as patches or decode/1, with\n"
+      "Of gpu and requests the rows NAME and NAME/... alone, such as patches or decode/1, with\n"
       "those that are measured with them");
   add_common(*command, flags->common);
   add_kernels(*command, flags->kernels);
@@ -155,6 +157,7 @@ Run add_bench(CLI::App& program) {
       "  fovea bench model --model DIR --weights int8\n"
       "  fovea bench gpu --model DIR --device cuda:1\n"
       "  fovea bench gpu --only patches\n"
+      "  fovea bench requests --model DIR --device cuda\n"
       "bench/peers/*.py compare with OpenCV, torch, transformers and llama.cpp in the same run.");
   return [flags, command] {
     flags->device_given = command->count("--device") > 0;

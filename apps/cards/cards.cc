@@ -2,18 +2,24 @@
 // fovea cards: writes scenes of CardField and questions about them (docs/cards.md).
 #include "cards/cards.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <signal.h>  // NOLINT(modernize-deprecated-headers): sigaction is POSIX
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cerrno>
 #include <charconv>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <system_error>
 
+#include "base/list_folder.h"
 #include "base/threads.h"
+#include "base/write_file.h"
 #include "fovea/command.h"
 #include "media/decode.h"
 #include "media/encode_png.h"
@@ -72,8 +78,12 @@ bool names_a_picture(const fs::path& path) {
 Result<std::vector<Image>> read_photos(const std::string& folder) {
   std::error_code error;
   std::vector<fs::path> paths;
-  for (const auto& entry : fs::directory_iterator(folder, error))
-    if (entry.is_regular_file() && names_a_picture(entry.path())) paths.push_back(entry.path());
+  for (const std::string& name : list_folder(folder, error)) {
+    fs::path path = fs::path(folder) / name;
+    std::error_code ignored;  // of an entry: it is no file then
+    if (names_a_picture(path) && fs::is_regular_file(path, ignored))
+      paths.push_back(std::move(path));
+  }
   if (error || paths.empty())
     return bad_input(
         fmt::format("--photos {}: give a folder with .jpg, .png or .webp pictures", folder));
@@ -128,7 +138,7 @@ std::string lines_of(const CardScene& scene, const std::vector<CardQuestion>& qu
   std::string lines;
   int number = 0;
   for (const CardQuestion& question : questions) {
-    nlohmann::ordered_json line;
+    nlohmann::ordered_json line = nlohmann::ordered_json::object();
     line["id"] = fmt::format("{}-{}", name, number++);
     line["image"] = fmt::format("images/{}.png", name);
     line["conversations"] = {{{"from", "human"}, {"value", "<image>\n" + question.text}},
@@ -145,6 +155,26 @@ std::string lines_of(const CardScene& scene, const std::vector<CardQuestion>& qu
   return lines;
 }
 
+// Ends the work between two scenes. A second signal ends the program.
+class StopOnSignal {
+ public:
+  StopOnSignal() {
+    struct sigaction once {};
+    once.sa_handler = [](int signal) { received_ = signal; };
+    once.sa_flags = SA_RESTART | static_cast<int>(SA_RESETHAND);
+    for (const int signal : {SIGINT, SIGTERM}) {
+      struct sigaction old {};
+      sigaction(signal, nullptr, &old);
+      if (old.sa_handler != SIG_IGN) sigaction(signal, &once, nullptr);  // as nohup wants it
+    }
+  }
+  static int received() { return received_; }  // 0: none
+
+ private:
+  static inline std::atomic<int> received_ = 0;
+  static_assert(std::atomic<int>::is_always_lock_free);
+};
+
 Result<std::string> write_scene(const Flags& flags, const Task& task, int index) {
   CardOptions options = task.options;
   options.photos = task.photos;
@@ -157,27 +187,56 @@ Result<std::string> write_scene(const Flags& flags, const Task& task, int index)
   return lines_of(scene, make_questions(scene, seed, task.families, flags.questions), name);
 }
 
+// Questions about the pictures that are being replaced go with them.
+void remove_old(const std::string& path) {
+  std::error_code error;
+  const fs::path target = fs::canonical(path, error);
+  if (!error && fs::is_regular_file(target, error)) fs::remove(target, error);
+}
+
 // Scenes in batches, so that lines are written in order and progress shows.
-Status write_all(const Flags& flags, const Task& task, std::ofstream& file) {
+Status write_all_scenes(const Flags& flags, const Task& task, const std::string& path,
+                        NewFile& file) {
   Threads threads(flags.common.threads > 0 ? flags.common.threads : usable_cores());
   const bool show = isatty(STDERR_FILENO) != 0 && !flags.common.quiet;
-  const int batch = 4 * threads.size();
-  for (int done = 0; done < flags.count;) {
+  // The first alone: where not even that can be written, older questions stay.
+  int batch = 1;
+  for (int done = 0; done < flags.count && StopOnSignal::received() == 0;) {
     const int now = std::min(batch, flags.count - done);
     std::vector<Result<std::string>> lines(static_cast<size_t>(now), std::string());
     threads.for_each(now, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i)
+      for (int64_t i = begin; i < end && StopOnSignal::received() == 0; ++i)
         lines[static_cast<size_t>(i)] = write_scene(flags, task, done + static_cast<int>(i));
     });
     for (const Result<std::string>& line : lines) {
       if (!line) return line.error();
-      file << *line;
+      if (auto written = file.write(*line); !written) return written;
     }
+    if (done == 0 && !lines.front()->empty()) remove_old(path);
+    batch = 4 * threads.size();
     done += now;
-    if (show) fmt::print(stderr, "\r\033[K{} of {} scenes", done, flags.count);
+    if (show) tell("\r\033[K{} of {} scenes", done, flags.count);
   }
-  if (show) fmt::print(stderr, "\r\033[K");
+  if (show) tell("\r\033[K");
   return Done{};
+}
+
+// The folder, locked against another `fovea cards` until the descriptor is closed.
+Result<int> open_folder(const std::string& folder) {
+  std::error_code error;
+  fs::create_directories(fs::path(folder) / "images", error);
+  const int fd = error ? -1 : ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) {
+    if (!error) error.assign(errno, std::generic_category());
+    return Error(
+        error == std::errc::no_space_on_device ? Error::Kind::kFailed : Error::Kind::kBadInput,
+        fmt::format("-o {}: cannot write a folder there: {}", folder, error.message()));
+  }
+  if (lock_alone(fd)) return fd;
+  ::close(fd);
+  return bad_input(fmt::format(
+      "-o {}: another fovea cards writes there; wait for that one, or give another folder",
+      folder));
 }
 
 int run(const Flags& flags) {
@@ -185,17 +244,17 @@ int run(const Flags& flags) {
   if (!device) return complain(device.error());
   const auto task = make_task(flags);
   if (!task) return complain(task.error());
-  const fs::path folder = flags.folder;
-  std::error_code error;
-  fs::create_directories(folder / "images", error);
-  const std::string path = (folder / "questions.jsonl").string();
-  std::ofstream file(path, std::ios::binary);
-  if (error || !file)
-    return complain(bad_input(fmt::format("-o {}: cannot write a folder there", folder.string())));
-  const auto written = write_all(flags, *task, file);
+  const auto folder = open_folder(flags.folder);
+  if (!folder) return complain(folder.error());
+  const std::string path = (fs::path(flags.folder) / "questions.jsonl").string();
+  auto file = NewFile::create(path);
+  if (!file) return complain(file.error());
+  const StopOnSignal stop;
+  const auto written = write_all_scenes(flags, *task, path, *file);
   if (!written) return complain(written.error());
-  file.close();
-  if (!file) return complain(failed(fmt::format("cannot write {}: is the disk full?", path)));
+  if (const int signal = StopOnSignal::received(); signal != 0) return 128 + signal;
+  if (const auto whole = file->commit(); !whole) return complain(whole.error());
+  ::close(*folder);
   note(flags.common, fmt::format("{} scenes, {} questions in {}", flags.count,
                                  int64_t{flags.count} * flags.questions, path));
   return kGood;
@@ -211,7 +270,8 @@ Run add_cards(CLI::App& program) {
       ->required()
       ->check(whole_number(1, 1'000'000));
   command->add_option("-o,--output", flags->folder, "Folder for images/ and questions.jsonl")
-      ->required();
+      ->required()
+      ->check(folder_path());
   command->add_option("--size", flags->size, "Pixels, 512..2048: a side, or WxH")
       ->capture_default_str();
   command->add_option("--cards", flags->cards, "Cards of a scene, 8..48: a number or a range")

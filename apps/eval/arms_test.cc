@@ -22,7 +22,7 @@ Plan plan_of(const Map& map, Size canvas, int budget) {
   scene.relevance = &map;
   scene.budget_tokens = budget;
   scene.params.neighbour_bonus = scene.params.crowding = 0;
-  auto plan = make_plan("glance+look", scene);
+  auto plan = make_plan(MakerKind::kGlanceLook, scene);
   EXPECT_TRUE(plan) << plan.error().message;
   return plan ? *plan : Plan{};
 }

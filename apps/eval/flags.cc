@@ -5,18 +5,20 @@
 
 #include <algorithm>
 #include <charconv>
-#include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
+#include "base/text.h"
 #include "eval/arms.h"
 #include "eval/cards_questions.h"
 #include "eval/random.h"
+#include "fovea/model_flags.h"
+#include "fovea/new_file.h"
+#include "kept/model_fingerprint.h"
+#include "kept/settle_attention.h"
 
 namespace fovea::eval {
 namespace {
-
-namespace fs = std::filesystem;
 
 std::string arms_help() {
   std::string help = "Ways of choosing cells, with commas between:";
@@ -86,39 +88,6 @@ Result<QuestionSet> read_data(const EvalFlags& flags, Honesty honesty) {
   return set;
 }
 
-// A file's size and parts of it from all over: another model of the same sizes differs in them.
-Status add_file(const fs::path& path, uint64_t& hash) {
-  constexpr int64_t kParts = 64;
-  constexpr int64_t kPartBytes = 4096;
-  std::error_code error;
-  const auto bytes = static_cast<int64_t>(fs::file_size(path, error));
-  std::ifstream file(path, std::ios::binary);
-  if (error || !file) return bad_input(fmt::format("cannot read {}", path.string()));
-  hash = hash_text(fmt::format("{} {} ", path.filename().string(), bytes), hash);
-  std::string part(static_cast<size_t>(kPartBytes), '\0');
-  for (int64_t i = 0; i < kParts; ++i) {
-    file.clear();
-    file.seekg(std::max<int64_t>(0, bytes - kPartBytes) * i / (kParts - 1));
-    file.read(part.data(), kPartBytes);
-    hash = hash_text({part.data(), static_cast<size_t>(file.gcount())}, hash);
-  }
-  return Done{};
-}
-
-Result<uint64_t> model_fingerprint(const std::string& folder) {
-  std::vector<fs::path> files;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
-    const std::string ending = entry.path().extension().string();
-    if (ending == ".safetensors" || ending == ".json") files.push_back(entry.path());
-  }
-  std::sort(files.begin(), files.end());
-  uint64_t hash = hash_text("");
-  for (const fs::path& file : files)
-    if (auto added = add_file(file, hash); !added) return added.error();
-  return hash;
-}
-
 }  // namespace
 
 void add_eval_flags(CLI::App& command, EvalFlags& flags) {
@@ -135,7 +104,7 @@ void add_eval_flags(CLI::App& command, EvalFlags& flags) {
                      "A folder or file of questions: LLaVA's JSON and JSONL, or V*'s JSON");
   command.add_option("--images", flags.images, "Where the images of --data are looked for");
   command
-      .add_option("--cards", flags.cards, "Ask so many questions about fresh scenes of CardField")
+      .add_option("--cards", flags.cards, "Ask this many questions about fresh scenes of CardField")
       ->check(whole_number(1, 10'000'000));
   list(command.add_option("--families", flags.families, "Only these families of questions"));
   list(command.add_option("--arms", flags.arms, arms_help()))
@@ -153,6 +122,7 @@ void add_eval_flags(CLI::App& command, EvalFlags& flags) {
       .add_option("--look", flags.ask.look,
                   "mixed, crops or off (default: mixed for models made for it, else crops)")
       ->check(CLI::IsMember({"mixed", "crops", "off"}));
+  app::add_attention_flags(command, flags.ask);
   command.add_option("--size", flags.size_px, "Side of a scene of --cards, in pixels")
       ->capture_default_str()
       ->check(whole_number(1, 1 << 20));
@@ -171,24 +141,37 @@ void add_eval_flags(CLI::App& command, EvalFlags& flags) {
   command.add_option("-n,--max-tokens", flags.ask.max_tokens, "The most tokens of an answer")
       ->capture_default_str()
       ->check(whole_number(1, 1 << 30));
-  command.add_option("--json", flags.json, "Write the rows as JSON; - for stdout, and no table");
-  command.add_option("--plot", flags.plot, "Draw accuracy over tokens (PNG)");
-  command.add_option("--resume", flags.resume,
-                     "Keep every answer in this JSONL file, and go on where it ends");
+  command.add_flag("--allow-special", flags.ask.allow_special,
+                   "Special tokens such as <|im_end|> in a question are tokens, not text");
+  command.add_option("--json", flags.json, "Write the rows as JSON; - for stdout, and no table")
+      ->check(app::some_path());
+  command
+      .add_option("--plot", flags.plot,
+                  "Draw accuracy over tokens (PNG); - for stdout, and no table")
+      ->check(app::some_path());
+  command
+      .add_option("--resume", flags.resume,
+                  "Keep every answer in this JSONL file, and go on where it ends")
+      ->check(app::some_path());
   app::add_kernels(command, flags.kernels);
+  app::add_memory(command, flags.memory);
   add_common(command, flags.common);
 }
 
-Status check_eval_flags(const EvalFlags& flags) {
+Status check_eval_flags(EvalFlags& flags) {
+  if (auto settled = kept::settle_attention(flags.ask); !settled) return settled;
+  if (auto settled = app::settle_outputs(
+          {{"--json", &flags.json}, {"--plot", &flags.plot}, {"--resume", &flags.resume}});
+      !settled)
+    return settled;
   if (flags.data.empty() == (flags.cards == 0))
     return bad_input("give --data DIR|FILE or --cards N, one of them");
-  std::error_code error;
-  for (const std::string& path : {flags.json, flags.plot, flags.resume}) {
-    if (path.empty() || (path == "-" && path == flags.json)) continue;
-    const fs::path folder = fs::path(path).parent_path();
-    if (fs::is_directory(path, error) || !(folder.empty() || fs::is_directory(folder, error)))
-      return bad_input(fmt::format("cannot write {}: is its folder there and writable?", path));
-  }
+  if (flags.json == "-" && flags.plot == "-")
+    return bad_input("of --json - and --plot - one alone can have stdout");
+  if (flags.resume == "-") return bad_input("--resume -: what is read again must be a file");
+  for (const std::string& path : {flags.json, flags.plot})
+    if (!path.empty())
+      if (auto checked = check_writable(path); !checked) return checked;
   return Done{};
 }
 
@@ -199,17 +182,12 @@ Result<QuestionSet> questions_of(const EvalFlags& flags, Threads& threads) {
   return flags.data.empty() ? read_cards(flags, threads, honesty) : read_data(flags, honesty);
 }
 
-std::string model_name(const std::string& folder) {
-  const fs::path whole = fs::absolute(fs::path(folder) / "").lexically_normal();
-  return whole.parent_path().filename().string();
-}
-
 Result<std::string> settings_json(const EvalFlags& flags, const std::string& model_folder,
                                   const QuestionSet& set) {
-  const auto model = model_fingerprint(model_folder);
+  const auto model = kept::model_fingerprint(model_folder);
   if (!model) return model.error();
-  nlohmann::ordered_json json;
-  json["model"] = model_name(model_folder);
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  json["model"] = kept::model_name(model_folder);
   json["model_fingerprint"] = fmt::format("{:016x}", *model);
   json["weights"] = flags.weights.empty() ? "as stored" : flags.weights;
   json["data"] = flags.data.empty() ? "cards" : flags.data;
@@ -224,10 +202,14 @@ Result<std::string> settings_json(const EvalFlags& flags, const std::string& mod
   json["honesty"] = flags.honesty;
   json["looks"] = flags.ask.looks;
   json["look"] = flags.ask.look.empty() ? "default" : flags.ask.look;
+  // Not there where it is dense: earlier runs had no other.
+  if (!flags.ask.tower_attention.empty()) json["attention"] = flags.ask.tower_attention;
+  if (!flags.ask.text_attention.empty()) json["attention_text"] = flags.ask.text_attention;
   json["max_tokens"] = flags.ask.max_tokens;
+  if (flags.ask.allow_special) json["allow_special"] = true;
   // Last: where something above differs too, that is what a person is told.
   json["questions_fingerprint"] = fmt::format("{:016x}", fingerprint(set));
-  return json.dump();
+  return json_text(json);
 }
 
 }  // namespace fovea::eval

@@ -18,13 +18,14 @@ struct EvalFlags {
   std::string model = "tiny";
   std::string weights;
   std::string kernels = "best";
+  int64_t memory = 0;
   std::string data;
   std::string images;
   int64_t cards = 0;
   std::vector<std::string> families;
   std::vector<std::string> arms = {"uniform", "random", "coupling", "oracle"};
   std::vector<int> budgets = {64, 96, 144, 256};
-  AskOptions ask;  // looks, look, max_tokens
+  AskOptions ask;  // looks, look, attention of both kinds, max_tokens, allow_special
   int size_px = 1024;
   int card_count = 24;
   std::string payload = "10..13";
@@ -37,12 +38,9 @@ struct EvalFlags {
 void add_eval_flags(CLI::App& command, EvalFlags& flags);
 
 // What can be seen to be wrong before any work.
-Status check_eval_flags(const EvalFlags& flags);
+Status check_eval_flags(EvalFlags& flags);
 
 Result<QuestionSet> questions_of(const EvalFlags& flags, Threads& threads);
-
-// The last part of a folder's path.
-std::string model_name(const std::string& folder);
 
 // Everything that decides an answer, so that a resumed run is the same run. Arms and budgets stand
 // with each answer.

@@ -80,9 +80,9 @@ uint64_t fingerprint(const QuestionSet& set) {
 void arrange(QuestionSet& set) {
   std::stable_sort(set.questions.begin(), set.questions.end(),
                    [](const Question& a, const Question& b) { return a.picture < b.picture; });
+  std::set<std::string> known;
   for (const Question& question : set.questions)
-    if (std::find(set.families.begin(), set.families.end(), question.family) == set.families.end())
-      set.families.push_back(question.family);
+    if (known.insert(question.family).second) set.families.push_back(question.family);
 }
 
 Image noise_of(Size size, uint64_t seed) {

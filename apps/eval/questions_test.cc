@@ -2,9 +2,11 @@
 #include "eval/questions.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 
@@ -57,6 +59,20 @@ class ReadQuestionsTest : public testing::Test {
 constexpr const char* kLlava =
     R"({"id":"q1","image":"a.png","family":"read","payload_px":12,"evidence":[[1,2,30,14]],)"
     R"("conversations":[{"from":"human","value":"<image>\nRead it."},{"from":"gpt","value":"K7"}]})";
+
+// Each mark that is taken out costs the same, however many there are.
+TEST_F(ReadQuestionsTest, MarksCostNoMoreThanTheirNumber) {
+  std::string marks;
+  for (int i = 0; i < 700'000; ++i) marks += "<image>";
+  write("q.jsonl",
+        R"({"image":"a.png","text":")" + marks + R"(What <im<image>age>is it?","answer":"1"})");
+  const auto start = std::chrono::steady_clock::now();
+  const QuestionSet set = read({.path = folder_.string()});
+  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+  ASSERT_EQ(set.questions.size(), 1u);
+  EXPECT_EQ(set.questions[0].text, "What is it?");
+  EXPECT_LT(taken.count(), 20);  // 0.1 s; it was minutes
+}
 
 TEST_F(ReadQuestionsTest, LlavaLines) {
   write("q.jsonl", std::string(kLlava) + "\r\n\n" +
@@ -160,7 +176,7 @@ TEST_F(ReadQuestionsTest, LinesWinOverFilesBesideThem) {
 TEST_F(ReadQuestionsTest, BadLinesAreNamedByFileAndLine) {
   const std::string good = std::string(kLlava) + "\n";
   const std::pair<std::string, const char*> cases[] = {
-      {"{\"id\":", "q.jsonl:2: not JSON"},
+      {"{\"id\":", "q.jsonl:2: it is not JSON, at byte 7"},
       {"[1]", "q.jsonl:2: not a JSON object"},
       {R"({"a":1})", "q.jsonl:2: no question"},
       {R"({"image":"a.png","text":"?"})", "no \"answer\" or \"label\""},
@@ -173,14 +189,20 @@ TEST_F(ReadQuestionsTest, BadLinesAreNamedByFileAndLine) {
       {R"({"image":"a.png","text":"?","answer":"1","evidence":[[5,2,3,9]]})", "x0,y0,x1,y1"},
       {R"({"image":"a.png","text":"?","answer":"1","evidence":7})", "x0,y0,x1,y1"},
       {R"({"image":"a.png","text":"?","answer":"1","payload_px":-1})", "payload_px"},
-      {R"({"image":"a.png","conversations":[]})", "list of turns"},
-      {R"({"image":"a.png","conversations":[7]})", "a turn must be"},
+      {R"({"image":"a.png","conversations":[]})", "list of messages"},
+      {R"({"image":"a.png","conversations":[7]})", "a message must be"},
       {R"({"image":"a.png","conversations":[{"from":"cat","value":"?"}]})", "\"cat\""},
       {R"({"image":"a.png","conversations":[{"from":"human","value":"?"}]})", "no answer"},
       {R"({"image":"a.png","conversations":[{"from":"gpt","value":"?"}]})", "no question"},
       {R"({"image":"a.png","question":"?","options":["a"]})", "2 to 26"},
       {R"({"image":"a.png","question":"?","options":["a",5]})", "2 to 26"},
       {R"({"question":"?","options":["a","b"]})", "no image of the same name"},
+      {R"({"image":"../a.png","text":"?","answer":"1"})", "no name in a folder"},
+      {R"({"image":"x/../../a.png","text":"?","answer":"1"})", "no name in a folder"},
+      {R"({"image":"/etc/passwd","text":"?","answer":"1"})", "no name in a folder"},
+      {R"({"image":"a.png\u0000.jpg","text":"?","answer":"1"})", "no name in a folder"},
+      {R"({"image":"a.png","image":"b.png","text":"?","answer":"1"})", "twice"},
+      {R"({"image":)" + std::string(150'000, '['), "more than 64 levels"},
       {"\xff\xfe", "not JSON"}};
   for (const auto& [line, must_say] : cases) {
     const std::string message = refused("q.jsonl", good + line + "\n");
@@ -190,7 +212,7 @@ TEST_F(ReadQuestionsTest, BadLinesAreNamedByFileAndLine) {
 }
 
 TEST_F(ReadQuestionsTest, BadFilesAreNamed) {
-  EXPECT_NE(refused("q.json", "[\n{\"id\":1},\n oops]").find("q.json:3: not JSON"),
+  EXPECT_NE(refused("q.json", "[\n{\"id\":1},\n oops]").find("q.json:3: it is not JSON"),
             std::string::npos);
   EXPECT_NE(refused("q.json", "[{}]").find("q.json: record 1: no question"), std::string::npos);
   EXPECT_NE(refused("q.json", "{}").find("q.json: no question"), std::string::npos);
@@ -220,6 +242,53 @@ TEST_F(ReadQuestionsTest, HonestyPaintsTheEvidenceOrEverything) {
        .honesty = Honesty::kPayload});
   ASSERT_FALSE(none);
   EXPECT_NE(none.error().message.find("no evidence"), std::string::npos);
+}
+
+// Boxes of another scale would leave the evidence to be seen.
+TEST_F(ReadQuestionsTest, HonestyRefusesEvidenceOutsideOfTheImage) {
+  const Size size = read({.path = write("q.jsonl", kLlava).string()}).picture(0)->size;
+  const auto picture_with = [&](const std::string& box) {
+    const std::string line =
+        R"({"image":"a.png","text":"?","answer":"1","evidence":[)" + box + "]}";
+    return read({.path = write("b.jsonl", line).string(), .honesty = Honesty::kPayload}).picture(0);
+  };
+  const std::string right = std::to_string(size.width_px);
+  const std::string far = std::to_string(size.width_px + 2);
+  EXPECT_TRUE(picture_with("[0,0," + right + ",4]"));
+  EXPECT_TRUE(picture_with("[-0.5,0," + right + ".5,4]"));
+  for (const std::string& box :
+       {"[0,0," + far + ",4]", "[" + far + ",0,9999,4]", std::string("[-9,-9,-5,-5]")}) {
+    const auto picture = picture_with(box);
+    ASSERT_FALSE(picture) << box;
+    EXPECT_NE(picture.error().message.find("lies outside of"), std::string::npos)
+        << picture.error().message;
+  }
+}
+
+TEST_F(ReadQuestionsTest, FoldersInARingAreReadOnce) {
+  write("in/q.jsonl", R"({"image":"a.png","text":"?","answer":"1"})");
+  fs::copy(folder_ / "a.png", folder_ / "in" / "a.png");
+  fs::create_directory_symlink(".", folder_ / "again");
+  fs::create_directory_symlink("in", folder_ / "other");
+  EXPECT_EQ(read({.path = folder_.string()}).questions.size(), 1u);
+}
+
+TEST_F(ReadQuestionsTest, WhatIsNoFileIsRefusedByItsKind) {
+  ASSERT_EQ(mkfifo((folder_ / "q.jsonl").c_str(), 0600), 0);
+  const auto piped = read_questions({.path = folder_.string()});
+  ASSERT_FALSE(piped);
+  EXPECT_NE(piped.error().message.find("it is a pipe"), std::string::npos);
+  const auto device = read_questions({.path = "/dev/zero"});
+  ASSERT_FALSE(device);
+  EXPECT_NE(device.error().message.find("it is a device"), std::string::npos);
+}
+
+TEST_F(ReadQuestionsTest, FamiliesHaveALimit) {
+  std::string many;
+  for (int i = 0; i < 50'000; ++i)
+    many += R"({"image":"a.png","text":"?","answer":"1","family":")" + std::to_string(i) + "\"}\n";
+  EXPECT_NE(refused("f.jsonl", many).find("50,000 families; there may be 1,000"),
+            std::string::npos);
 }
 
 TEST(Chance, IsWhatAGuesserGets) {

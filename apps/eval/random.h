@@ -3,9 +3,10 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
 #include <utility>
 #include <vector>
+
+#include "kept/hash_text.h"
 
 namespace fovea::eval {
 
@@ -33,10 +34,6 @@ class Random {
   uint64_t state_;
 };
 
-// FNV-1a, for fingerprints and for seeds that belong to a text.
-inline uint64_t hash_text(std::string_view text, uint64_t hash = 0xcbf29ce484222325) {
-  for (const char byte : text) hash = (hash ^ static_cast<uint8_t>(byte)) * 0x100000001b3;
-  return hash;
-}
+using kept::hash_text;
 
 }  // namespace fovea::eval

@@ -4,7 +4,10 @@
 
 #include <cmath>
 #include <filesystem>
+#include <string_view>
+#include <utility>
 
+#include "base/json.h"
 #include "base/text.h"
 #include "eval/random.h"
 #include "eval/readers.h"
@@ -19,7 +22,7 @@ std::string text_of(const json& record, const char* key) {
   const auto found = record.find(key);
   if (found == record.end()) return "";
   if (found->is_string()) return found->get<std::string>();
-  return found->is_number() ? found->dump() : "";
+  return found->is_number() ? json_text(*found) : "";
 }
 
 std::string first_text(const json& record, std::initializer_list<const char*> keys) {
@@ -29,8 +32,14 @@ std::string first_text(const json& record, std::initializer_list<const char*> ke
 }
 
 // Without LLaVA's mark for the image and the white space around.
-std::string without_mark(std::string text) {
-  for (size_t at; (at = text.find("<image>")) != std::string::npos;) text.erase(at, 7);
+std::string without_mark(const std::string& with_marks) {
+  constexpr std::string_view kMark = "<image>";
+  std::string text;
+  for (const char c : with_marks) {
+    text += c;
+    // What is left may join to a mark again: that goes too.
+    if (text.ends_with(kMark)) text.resize(text.size() - kMark.size());
+  }
   const size_t begin = text.find_first_not_of(" \t\r\n");
   if (begin == std::string::npos) return "";
   return text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
@@ -103,23 +112,23 @@ void set_answer(Question& question, std::string answer) {
 }
 
 Status read_conversation(const json& record, const Place& place, Collection& into) {
-  const json& turns = record["conversations"];
+  const json& messages = record["conversations"];
   const auto image = image_of(record, place);
   if (!image) return image.error();
-  if (!turns.is_array() || turns.empty())
-    return place.wrong("\"conversations\" must be a list of turns");
+  if (!messages.is_array() || messages.empty())
+    return place.wrong("\"conversations\" must be a list of messages");
   Question question;
   if (auto common = read_common(record, place, question); !common) return common;
   std::string asked;
   int pairs = 0;
-  for (const json& turn : turns) {
-    if (!turn.is_object()) return place.wrong("a turn must be {\"from\":...,\"value\":...}");
-    const std::string from = text_of(turn, "from");
+  for (const json& message : messages) {
+    if (!message.is_object()) return place.wrong("a message must be {\"from\":...,\"value\":...}");
+    const std::string from = text_of(message, "from");
     if (from == "human" || from == "user") {
-      asked = without_mark(text_of(turn, "value"));
-      if (asked.empty()) return place.wrong("a turn of the human has no text");
+      asked = without_mark(text_of(message, "value"));
+      if (asked.empty()) return place.wrong("a message of the human has no text");
     } else if (from == "gpt" || from == "assistant") {
-      const std::string answer = without_mark(text_of(turn, "value"));
+      const std::string answer = without_mark(text_of(message, "value"));
       if (asked.empty() || answer.empty())
         return place.wrong("an answer is empty, or has no question before it");
       Question one = question;
@@ -129,7 +138,7 @@ Status read_conversation(const json& record, const Place& place, Collection& int
       if (auto added = into.add(std::move(one), *image, place); !added) return added;
     } else if (from != "system") {
       return place.wrong(
-          fmt::format("a turn is from {}; known are human and gpt", in_quotes(from)));
+          fmt::format("a message is from {}; known are human and gpt", in_quotes(from)));
     }
   }
   if (pairs == 0 || !asked.empty()) return place.wrong("a question has no answer of gpt");
@@ -154,8 +163,10 @@ Status read_choice(const json& record, const Place& place, Collection& into) {
   const std::filesystem::path file(place.file);
   Question question;
   if (auto common = read_common(record, place, question); !common) return common;
-  if (first_text(record, {"family", "category"}).empty())
-    question.family = std::filesystem::absolute(file).parent_path().filename().string();
+  if (first_text(record, {"family", "category"}).empty()) {
+    std::error_code error;
+    question.family = std::filesystem::absolute(file, error).parent_path().filename().string();
+  }
   if (auto boxes = read_boxes(record, "bbox", true, place, question.evidence); !boxes) return boxes;
   question.text = without_mark(text_of(record, "question"));
   if (question.text.empty()) return place.wrong("the question has no text");

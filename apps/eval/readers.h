@@ -5,6 +5,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "eval/questions.h"
@@ -39,6 +40,10 @@ class Collection {
   std::vector<std::string> paths_;
   std::map<std::string, size_t> numbers_;  // of the paths
 };
+
+// The records of a file's text: one a line, or one JSON value, a record or a list of them.
+Status read_lines(const std::string& path, std::string_view text, Collection& into);
+Status read_json(const std::string& path, std::string_view text, Collection& into);
 
 // One record of any of the formats; what it is, its fields say.
 Status read_record(const nlohmann::json& record, const Place& place, Collection& into);

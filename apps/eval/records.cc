@@ -1,39 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "eval/records.h"
 
-#include <fcntl.h>
-#include <fmt/format.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <iterator>
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "base/text.h"
+#include "base/json.h"
 
 namespace fovea::eval {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = nlohmann::ordered_json;  // what is written
+using FileJson = nlohmann::json;      // what is read
 
-std::string line_of(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
-}
-
-// The settings two runs differ in, for a person.
-std::string difference(const Json& kept, const Json& wanted) {
-  for (const auto& [key, value] : wanted.items())
-    if (!kept.contains(key) || kept[key] != value)
-      return fmt::format("{} is {} there, {} here", key,
-                         kept.contains(key) ? kept[key].dump() : "missing", value.dump());
-  return "it has settings this version does not know";
-}
+std::string line_of(const Json& json) { return json_text(json) + "\n"; }
 
 template <class T>
-bool take(const Json& json, const char* key, T& value) {
+bool take(const FileJson& json, const char* key, T& value) {
   const auto found = json.find(key);
   if (found == json.end()) return false;
   if constexpr (std::is_same_v<T, std::string>) {
@@ -44,6 +27,8 @@ bool take(const Json& json, const char* key, T& value) {
     if (!found->is_number()) return false;
   } else {
     if (!found->is_number_unsigned()) return false;
+    constexpr auto kMost = static_cast<uint64_t>(std::numeric_limits<T>::max());
+    if (found->template get<uint64_t>() > kMost) return false;
   }
   value = found->get<T>();
   return true;
@@ -51,61 +36,25 @@ bool take(const Json& json, const char* key, T& value) {
 
 }  // namespace
 
-Records::~Records() {
-  if (fd_ >= 0) ::close(fd_);
-}
-
 Result<std::unique_ptr<Records>> Records::open(const std::string& path,
                                                const std::string& settings_json, size_t questions) {
   std::unique_ptr<Records> records(new Records);
   if (path.empty()) return records;
-  records->path_ = path;
-  records->fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (records->fd_ < 0)
-    return bad_input(fmt::format("--resume {}: {}", path, std::strerror(errno)));
-  if (auto read = records->read(path, settings_json, questions); !read) return read.error();
+  auto file = kept::KeptLines::open(
+      path, {"--resume", "fovea eval", "{\"arm\":\""}, settings_json,
+      [&](const std::string& line) { return Result<bool>(records->read_line(line, questions)); });
+  if (!file) return file.error();
+  records->file_ = std::move(*file);
   return records;
 }
 
-Status Records::read(const std::string& path, const std::string& settings_json, size_t questions) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), {}};
-  // A line without its end was being written when the program was stopped.
-  const size_t whole = text.rfind('\n') == std::string::npos ? 0 : text.rfind('\n') + 1;
-  if (whole < text.size()) {
-    const bool ours = whole > 0 || text.starts_with("{\"settings\"");
-    if (!ours || ::ftruncate(fd_, static_cast<off_t>(whole)) != 0)
-      return bad_input(fmt::format("--resume {}: no file of fovea eval; give another", path));
-    text.resize(whole);
-  }
-  const Json wanted = Json::parse(settings_json);
-  if (text.empty()) return write(line_of({{"settings", wanted}}));
-
-  int64_t number = 0;
-  for (size_t begin = 0; begin < text.size();) {
-    const size_t end = text.find('\n', begin);
-    const std::string line = text.substr(begin, end - begin);
-    begin = end + 1;
-    if (++number == 1) {
-      const Json header = Json::parse(line, nullptr, false);
-      if (!header.is_object() || !header.contains("settings"))
-        return bad_input(fmt::format("--resume {}: no file of fovea eval; give another", path));
-      if (header["settings"] != wanted)
-        return bad_input(fmt::format("--resume {}: another run: {}; give another file", path,
-                                     difference(header["settings"], wanted)));
-    } else if (!read_line(line, questions)) {
-      return bad_input(fmt::format("--resume {}:{}: no record of fovea eval: {}", path, number,
-                                   in_quotes(line)));
-    }
-  }
-  return Done{};
-}
-
 bool Records::read_line(const std::string& line, size_t questions) {
-  const Json json = Json::parse(line, nullptr, false);
+  const auto parsed = parse_json(line);
+  if (!parsed || !parsed->is_object()) return false;
+  const FileJson& json = *parsed;
   Key key;
   size_t question = 0;
-  if (!json.is_object() || !take(json, "arm", key.first) || !take(json, "budget", key.second) ||
+  if (!take(json, "arm", key.first) || !take(json, "budget", key.second) ||
       !take(json, "question", question) || question >= questions)
     return false;
   if (json.contains("ttft_ms")) {
@@ -126,14 +75,7 @@ bool Records::read_line(const std::string& line, size_t questions) {
 }
 
 Status Records::write(const std::string& lines) {
-  if (fd_ < 0) return Done{};
-  for (size_t done = 0; done < lines.size();) {
-    const ssize_t wrote = ::write(fd_, lines.data() + done, lines.size() - done);
-    if (wrote < 0 && errno == EINTR) continue;
-    if (wrote <= 0) return failed(fmt::format("--resume {}: {}", path_, std::strerror(errno)));
-    done += static_cast<size_t>(wrote);
-  }
-  return Done{};
+  return file_ ? file_->append(lines) : Status(Done{});
 }
 
 Status Records::add(const Setting& setting, const std::vector<Record>& records) {

@@ -13,6 +13,7 @@
 
 #include "eval/arms.h"
 #include "fovea/result.h"
+#include "kept/kept_lines.h"
 
 namespace fovea::eval {
 
@@ -35,13 +36,11 @@ struct Timing {
 // question), and one for each that was timed. Threads may add at once.
 class Records {
  public:
-  // Opens the file and reads what it holds, or begins it; without a path nothing is kept. An error
-  // says that the file belongs to a run with other settings (by their name), or which line is bad.
+  // Opens the file and reads what it holds, or begins it; without a path nothing is kept. No other
+  // run may have it until this one ends. An error says so, or that the file belongs to a run with
+  // other settings (by their name), or which line is bad; the file is as it was then.
   static Result<std::unique_ptr<Records>> open(const std::string& path,
                                                const std::string& settings_json, size_t questions);
-  ~Records();
-  Records(const Records&) = delete;
-  Records& operator=(const Records&) = delete;
 
   // All records of a group in one write, so that a group is there or not.
   Status add(const Setting& setting, const std::vector<Record>& records);
@@ -57,12 +56,10 @@ class Records {
   using Key = std::pair<std::string, int>;  // arm, budget
 
   Records() = default;
-  Status read(const std::string& path, const std::string& settings_json, size_t questions);
   bool read_line(const std::string& line, size_t questions);
   Status write(const std::string& lines);
 
-  std::string path_;
-  int fd_ = -1;
+  std::unique_ptr<kept::KeptLines> file_;  // none: nothing is kept
   mutable std::mutex mutex_;
   std::map<Key, std::map<size_t, Record>> records_;
   std::map<Key, std::map<size_t, Timing>> timings_;

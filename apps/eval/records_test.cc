@@ -2,8 +2,12 @@
 #include "eval/records.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -78,10 +82,11 @@ TEST_F(RecordsTest, ALineCutShortIsForgottenAndTheRestKept) {
   ASSERT_TRUE(open()->add(kRandom, two_records()));
   const std::string whole = text();
   append(R"({"arm":"random","budget":96,"quest)");
-  const auto records = open();
+  auto records = open();
   EXPECT_EQ(records->of(kRandom).size(), 2u);
   EXPECT_EQ(text(), whole);
   ASSERT_TRUE(records->add(kRandom, Timing{3, 1, 2}));
+  records.reset();
   EXPECT_TRUE(open()->has_timing(kRandom, 3));
 }
 
@@ -108,6 +113,68 @@ TEST_F(RecordsTest, AnyOtherFileIsRefusedAndLeftAlone) {
     EXPECT_NE(open_error().find("no file of fovea eval"), std::string::npos) << other;
     EXPECT_EQ(text(), other);
   }
+}
+
+TEST_F(RecordsTest, AFileThatIsNotOursKeepsEveryByte) {
+  ASSERT_TRUE(open()->add(kRandom, two_records()));
+  const std::string ours = text();
+  std::string large = "{\"settings\":" + std::string(20 << 20, ' ');
+  for (const std::string& other :
+       {std::string("a\nb"), std::string("\x89PNG\r\n\x1a\n\0\0\0\rIHDR", 16), std::string("\n\n{"),
+        std::string("{\"settings\":{\"seed\":8"), std::string("{\"settings\"x"), std::string("{"),
+        std::string("{\"settings\":{\"seed\":7,\"model\":\"tiny\"},\"rows\":[]}\n"),
+        ours + "notes of my own", ours + "{}", "notes\n" + ours, large}) {
+    std::filesystem::remove(path_);
+    append(other);
+    EXPECT_NE(open_error().find("of fovea eval"), std::string::npos) << other.substr(0, 100);
+    EXPECT_EQ(text(), other) << other.substr(0, 100);
+  }
+}
+
+TEST_F(RecordsTest, AFileOfOtherSettingsIsNotShortened) {
+  open();
+  append(R"({"arm":"random","budget":96,"quest)");
+  const std::string before = text();
+  EXPECT_NE(open_error(R"({"seed":8,"model":"tiny"})").find("seed is 7"), std::string::npos);
+  EXPECT_EQ(text(), before);
+}
+
+TEST_F(RecordsTest, ASecondRunIsRefusedUntilTheFirstEnds) {
+  auto first = open();
+  EXPECT_NE(open_error().find("another fovea eval has it"), std::string::npos);
+  ASSERT_TRUE(first->add(kRandom, two_records()));
+  first.reset();
+  EXPECT_EQ(open()->of(kRandom).size(), 2u);
+}
+
+TEST_F(RecordsTest, PipesDevicesAndFoldersAreRefused) {
+  ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
+  EXPECT_NE(open_error().find("no regular file"), std::string::npos);
+  std::filesystem::remove(path_);
+  std::filesystem::create_directory(path_);
+  EXPECT_NE(open_error().find("Is a directory"), std::string::npos);
+  std::filesystem::remove(path_);
+  std::filesystem::create_symlink("/dev/full", path_);
+  EXPECT_NE(open_error().find("no regular file"), std::string::npos);
+}
+
+TEST_F(RecordsTest, AFullDiskKeepsWholeLinesAlone) {
+  open();
+  const size_t header = text().size();
+  const pid_t child = fork();
+  if (child == 0) {
+    auto records = open();
+    signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{header + 50, header + 50};  // room for a part of a line
+    setrlimit(RLIMIT_FSIZE, &limit);
+    const auto first = records->add(kRandom, two_records());
+    const auto second = records->add(kRandom, Timing{3, 1, 2});
+    _exit(!first && first.error().kind == Error::Kind::kFailed && !second ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(text().size(), header);
 }
 
 TEST_F(RecordsTest, ABadLineIsNamed) {

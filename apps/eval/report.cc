@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/json.h"
+
 namespace fovea::eval {
 namespace {
 
@@ -121,8 +123,9 @@ Report make_report(const QuestionSet& set, std::span<const Setting> settings,
 }
 
 std::string json_of(const Report& report) {
-  nlohmann::ordered_json json;
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
   json["settings"] = nlohmann::ordered_json::parse(report.settings_json);
+  json["chance"] = nlohmann::ordered_json::object();
   for (size_t i = 0; i < report.families.size(); ++i)
     json["chance"][report.families[i]] = {{"most_frequent", report.chance[i].most_frequent},
                                           {"uniform", report.chance[i].uniform}};
@@ -130,7 +133,7 @@ std::string json_of(const Report& report) {
   for (const Row& row : report.rows) json["rows"].push_back(json_of(row));
   json["by_payload"] = nlohmann::ordered_json::array();
   for (const Row& row : report.by_payload) json["by_payload"].push_back(json_of(row));
-  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  return json_text(json) + "\n";
 }
 
 }  // namespace fovea::eval

@@ -9,8 +9,8 @@
 #include <map>
 #include <mutex>
 #include <optional>
-#include <thread>
 
+#include "base/out_of_memory.h"
 #include "eval/random.h"
 #include "eval/score.h"
 #include "pyramid/canvas.h"
@@ -39,11 +39,12 @@ class Asker {
     scene.evidence = boxes_on_canvas(question.evidence, image, *canvas);
     scene.seed = hash_text(setting.arm, job_.seed * 0x9e3779b97f4a7c15 + number);
     AskOptions options = job_.ask;
+    options.share = false;  // an arm's time holds all that it asks for
     choose_arm(setting, scene, options);
 
+    options.keep_going = [&] { return watcher_.keep_going(); };
     const auto start = std::chrono::steady_clock::now();
-    const auto answer = session.ask(question.text, options,
-                                    [&](std::string_view) { return watcher_.keep_going(); });
+    const auto answer = session.ask(question.text, options);
     const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
     if (!answer) return about(setting, number, answer.error());
     Asked asked;
@@ -105,7 +106,7 @@ class Pool {
 
   void work(const Engine& engine) {
     for (size_t picture; (picture = next_++) < ranges_.size() && !halted();)
-      if (auto status = do_picture(engine, picture); !status) {
+      if (auto status = within_memory([&] { return do_picture(engine, picture); }); !status) {
         const std::scoped_lock lock(mutex_);
         if (!error_) error_ = status.error();
       }
@@ -183,13 +184,11 @@ std::vector<size_t> timed_questions(const QuestionSet& set) {
 
 }  // namespace
 
-Result<bool> answer_all(std::span<const Engine> engines, const Job& job, Records& records,
+Result<bool> answer_all(Threads& askers, const Engine& engine, const Job& job, Records& records,
                         const Watcher& watcher) {
   Pool pool(job, records, watcher);
-  std::vector<std::thread> others;
-  for (const Engine& engine : engines.subspan(1)) others.emplace_back([&] { pool.work(engine); });
-  pool.work(engines.front());
-  for (std::thread& other : others) other.join();
+  // Loops of the engine's own threads run on the asking one in here.
+  askers.for_each(askers.size(), 1, [&](int64_t, int64_t) { pool.work(engine); });
   return pool.result();
 }
 

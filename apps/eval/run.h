@@ -3,9 +3,9 @@
 #pragma once
 
 #include <functional>
-#include <span>
 #include <vector>
 
+#include "base/threads.h"
 #include "eval/arms.h"
 #include "eval/questions.h"
 #include "eval/records.h"
@@ -26,11 +26,11 @@ struct Watcher {
   std::function<bool()> keep_going;                            // false: stop soon
 };
 
-// Asks what `records` do not hold yet, one picture for each engine at a time. The questions of a
-// picture share a session in each setting, so that its glance is paid for once; the answers do not
-// depend on how many engines there are, nor on the other settings. Gives false where it was
-// stopped.
-Result<bool> answer_all(std::span<const Engine> engines, const Job& job, Records& records,
+// Asks what `records` do not hold yet, one picture for each of `askers` at a time, all of one
+// model. The questions of a picture share a session in each setting, so that its glance is paid for
+// once; the answers do not depend on how many threads ask, nor on the other settings. Gives false
+// where it was stopped.
+Result<bool> answer_all(Threads& askers, const Engine& engine, const Job& job, Records& records,
                         const Watcher& watcher);
 
 // Times some questions of each family in every setting, each in a session of its own: nothing

@@ -6,6 +6,7 @@
 #include <functional>
 #include <set>
 
+#include "base/utf8.h"
 #include "eval/report.h"
 
 namespace fovea::eval {
@@ -27,7 +28,12 @@ std::string milliseconds(const std::optional<double>& ms) {
 // Columns as wide as their widest entry; the first is set left, the others right.
 class Table {
  public:
-  void add(std::vector<std::string> line) { lines_.push_back(std::move(line)); }
+  // Families are named by foreign files, and come before a terminal here.
+  void add(std::vector<std::string> line) {
+    constexpr size_t kWidest = 60;
+    for (std::string& entry : line) entry = printable_line(entry, kWidest);
+    lines_.push_back(std::move(line));
+  }
 
   std::string text() const {
     std::vector<size_t> widths;

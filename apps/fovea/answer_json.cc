@@ -1,24 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-// Answers as JSON, and as figures for a person.
-#include <fmt/format.h>
+#include "fovea/answer_json.h"
 
+#include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
-
-#include "fovea/model_flags.h"
+#include <utility>
 
 namespace fovea::app {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
+Json bytes_json(const std::string& text) {
+  Json bytes = Json::array();
+  for (const char byte : text) bytes.push_back(static_cast<uint8_t>(byte));
+  return bytes;
+}
+
 // A token's bytes may end inside a character, which JSON cannot hold: they stand beside it.
 Json token_json(const LikelyToken& token) {
-  Json bytes = Json::array();
-  for (const char byte : token.token) bytes.push_back(static_cast<uint8_t>(byte));
   return {{"token", token.token},
           {"id", token.id},
           {"logprob", token.logprob},
-          {"bytes", std::move(bytes)}};
+          {"bytes", bytes_json(token.token)}};
 }
 
 Json points_json(const std::vector<Point>& points) {
@@ -28,7 +32,7 @@ Json points_json(const std::vector<Point>& points) {
 }
 
 Json saccade_json(const Saccade& saccade) {
-  Json json;
+  Json json = Json::object();
   json["begin"] = saccade.begin;
   json["end"] = saccade.end;
   json["fixations"] = points_json(saccade.fixations);
@@ -42,7 +46,7 @@ Json saccade_json(const Saccade& saccade) {
 }
 
 Json look_json(const Look& look) {
-  Json json;
+  Json json = Json::object();
   json["image"] = {look.image.width_px, look.image.height_px};
   json["canvas"] = {look.canvas.width_px, look.canvas.height_px};
   json["plan"] = look.plan.maker;
@@ -72,16 +76,34 @@ Json map_json(const Map& map) {
   return rows;
 }
 
-Json times_json(const std::vector<StageTime>& times, double load_ms) {
-  Json json;
-  json["load"] = load_ms;
+Json maps_json(const Sight& sight) {
+  return {{"information", map_json(sight.information)},
+          {"salience", map_json(sight.salience)},
+          {"coupling", map_json(sight.coupling)},
+          {"relevance", map_json(sight.relevance)}};
+}
+
+Json times_json(const std::vector<StageTime>& times, Json json = Json::object()) {
   for (const StageTime& time : times) json[time.stage] = time.ms;
   return json;
 }
 
-Json base_json(const Answer& answer, double load_ms) {
+Json memory_json(const MemoryUsage& memory) {
+  return {{"capacity", memory.capacity},
+          {"resident", memory.resident},
+          {"shared", memory.shared},
+          {"cached", memory.cached},
+          {"reserved", memory.reserved},
+          {"free", memory.free},
+          {"largest_free_run", memory.largest_free_run},
+          {"mapped", memory.mapped},
+          {"hits", memory.hits},
+          {"evictions", memory.evictions}};
+}
+
+Json whole_json(const Answer& answer, double load_ms) {
   const Trace& trace = answer.trace;
-  Json json;
+  Json json = Json::object();
   json["text"] = answer.text;
   json["finish"] = answer.finish;
   json["token_ids"] = Json::array();
@@ -96,6 +118,62 @@ Json base_json(const Answer& answer, double load_ms) {
     }
     json["logprobs"].push_back(std::move(step));
   }
+  json.update(basis_json(answer));
+  json["usage"]["memory"] = memory_json(trace.usage.memory);
+  json["times_ms"] = times_json(trace.times, {{"load", load_ms}});
+  json["peak_bytes"] = trace.peak_bytes;
+  return json;
+}
+
+// To a millionth: shares of 1 over hundreds of cells.
+Json shares_json(const std::vector<float>& shares) {
+  Json json = Json::array();
+  for (const float share : shares) json.push_back(std::round(double{share} * 1e6) / 1e6);
+  return json;
+}
+
+Json answer_attention_json(const Answer& answer) {
+  Json json = Json::array();
+  for (const AnswerToken& token : answer.tokens) {
+    if (token.attention.empty()) break;
+    Json looks = Json::array();
+    for (const std::vector<float>& shares : token.attention) looks.push_back(shares_json(shares));
+    Json one = Json::object();
+    one["token"] = token.token;
+    one["bytes"] = bytes_json(token.token);
+    one["looks"] = std::move(looks);
+    json.push_back(std::move(one));
+  }
+  return json;
+}
+
+std::string dump(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace
+
+Json sight_json(const Sight& sight, bool maps) {
+  Json json = Json::object();
+  json["image"] = {sight.image.width_px, sight.image.height_px};
+  json["canvas"] = {sight.canvas.width_px, sight.canvas.height_px};
+  json["plan"] = sight.plan.maker;
+  json["budget"] = sight.plan.budget_tokens;
+  json["tokens"] = sight.plan.tokens();
+  json["tokens_full"] = sight.tokens_full;
+  json["patch_bytes"] = sight.patch_bytes;
+  json["fixations"] = points_json(sight.fixations);
+  json["cells"] = Json::array();
+  for (const Cell& cell : sight.plan.cells)
+    json["cells"].push_back({cell.level, cell.row, cell.col});
+  json["times_ms"] = times_json(sight.times);
+  if (maps) json["maps"] = maps_json(sight);
+  return json;
+}
+
+Json basis_json(const Answer& answer) {
+  const Trace& trace = answer.trace;
+  Json json = Json::object();
   json["usage"] = {{"text_tokens", trace.usage.text_tokens},
                    {"image_tokens", trace.usage.image_tokens},
                    {"image_tokens_full", trace.usage.image_tokens_full},
@@ -105,78 +183,41 @@ Json base_json(const Answer& answer, double load_ms) {
   json["confidence"] = trace.confidence;
   json["looks"] = Json::array();
   for (const Look& look : trace.looks) json["looks"].push_back(look_json(look));
-  json["times_ms"] = times_json(trace.times, load_ms);
-  json["peak_bytes"] = trace.peak_bytes;
+  json["times_ms"] = times_json(trace.times);
   return json;
 }
 
-std::string dump(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
-}
-
-double time_of(const Trace& trace, const std::string& stage) {
-  for (const StageTime& time : trace.times)
-    if (time.stage == stage) return time.ms;
-  return 0;
-}
-
-}  // namespace
-
-std::string answer_json(const Answer& answer, double load_ms) {
-  return dump(base_json(answer, load_ms));
-}
-
-std::string trace_json(const Answer& answer, const std::string& question, double load_ms) {
-  Json json = base_json(answer, load_ms);
-  json["question"] = question;
+void add_trace(const Answer& answer, Json& json) {
   json["prompt"] = answer.trace.prompt;
   json["prompt_ids"] = answer.trace.prompt_ids;
   json["weights_bytes"] = answer.trace.weights_bytes;
   json["kv_bytes"] = answer.trace.kv_bytes;
+  json["answer_attention"] = answer_attention_json(answer);
   for (size_t i = 0; i < answer.trace.looks.size(); ++i) {
     const Look& look = answer.trace.looks[i];
     Json& target = json["looks"][i];
     target["patch_bytes"] = look.patch_bytes;
     target["attention"] = look.attention;
-    target["maps"] = {{"information", map_json(look.information)},
-                      {"salience", map_json(look.salience)},
-                      {"coupling", map_json(look.coupling)},
-                      {"relevance", map_json(look.relevance)}};
+    target["maps"] = maps_json(look);
     for (size_t k = 0; k < look.saccades.size(); ++k)
       target["saccades"][k]["maps"] = {{"coupling", map_json(look.saccades[k].coupling)},
                                        {"relevance", map_json(look.saccades[k].relevance)}};
-    target["times_ms"] = times_json(look.times, 0);
-    target["times_ms"].erase("load");
+    target["times_ms"] = times_json(look.times);
   }
-  return dump(json);
 }
 
-void print_stats(const Answer& answer, double load_ms) {
-  const Trace& trace = answer.trace;
-  const Usage& usage = trace.usage;
-  const double generate_ms = time_of(trace, "generate");
-  fmt::print(
-      stderr,
-      "prompt: {} tokens of text, {} of images (of {}), {} kept from before\n"
-      "times: load {:.0f} ms, look {:.0f} (tower {:.0f}), read {:.0f}, prefill {:.0f}, first token "
-      "{:.0f}",
-      usage.text_tokens, usage.image_tokens, usage.image_tokens_full, usage.kept_tokens, load_ms,
-      time_of(trace, "look"), time_of(trace, "tower"), time_of(trace, "read"),
-      time_of(trace, "prefill"), time_of(trace, "first_token"));
-  if (usage.answer_tokens > 1 && generate_ms > 0)
-    fmt::print(stderr, ", then {:.1f} tokens/s",
-               1000.0 * static_cast<double>(usage.answer_tokens - 1) / generate_ms);
-  size_t looks = 0;
-  for (const Look& look : trace.looks) looks += look.saccades.size();
-  const double mb = 1e-6;
-  fmt::print(
-      stderr,
-      "\nanswer: {} tokens, ended by {}, {:.0f} % sure of the first after {} look{}\nmemory: "
-      "{:.0f} MB of weights, {:.0f} MB of keys "
-      "and values, peak {:.0f} MB\n",
-      usage.answer_tokens, answer.finish, 100 * trace.confidence, looks, looks == 1 ? "" : "s",
-      static_cast<double>(trace.weights_bytes) * mb, static_cast<double>(trace.kv_bytes) * mb,
-      static_cast<double>(trace.peak_bytes) * mb);
+std::string answer_json(const Answer& answer, double load_ms) {
+  return dump(whole_json(answer, load_ms));
+}
+
+std::string trace_json(const Answer& answer, const std::string& question, double load_ms,
+                       const std::vector<std::string>& pictures) {
+  Json json = whole_json(answer, load_ms);
+  json["question"] = question;
+  add_trace(answer, json);
+  for (size_t i = 0; i < std::min(pictures.size(), json["looks"].size()); ++i)
+    json["looks"][i]["picture"] = pictures[i];
+  return dump(json);
 }
 
 }  // namespace fovea::app

@@ -5,12 +5,13 @@
 
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
-#include <iostream>
-#include <iterator>
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include "fovea/model_flags.h"
+#include "fovea/picture_url.h"
+#include "fovea/stdin_text.h"
 
 namespace fovea::app {
 namespace {
@@ -20,18 +21,13 @@ struct AskFlags : ModelFlags {
   std::vector<std::string> fixations;
   bool json = false;
   std::string trace;
+  bool trace_picture = false;
   std::string logits;
   std::string gaze;
 
   std::vector<std::string> images;
   std::string question;
 };
-
-std::string stdin_text() {
-  std::string text{std::istreambuf_iterator<char>(std::cin), {}};
-  while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();
-  return text;
-}
 
 // The last word is the question. "-" there, or a picture there and something on stdin, reads the
 // question from stdin.
@@ -51,7 +47,10 @@ Status read_question(AskFlags& flags) {
   if (is_file || flags.question == "-") {
     for (const std::string& image : flags.images)
       if (image == "-") return bad_input("stdin cannot be both a picture and the question");
-    flags.question = stdin_text();
+    auto text = stdin_text(kMostQuestionBytes);
+    if (!text) return text.error();
+    while (!text->empty() && (text->back() == '\n' || text->back() == '\r')) text->pop_back();
+    flags.question = std::move(*text);
   }
   if (flags.question.find_first_not_of(" \t\r\n") == std::string::npos)
     return bad_input("the question is empty; give it as the last argument, or on stdin with -");
@@ -65,13 +64,29 @@ Status check_files(const AskFlags& flags) {
   for (const std::string& image : flags.images)
     if (image != "-" && !fs::exists(image, error))
       return bad_input(fmt::format("cannot open {}: is there such a file?", image));
+  if (flags.trace_picture && flags.trace.empty())
+    return bad_input("--trace-picture needs --trace FILE, which is to hold the pictures");
+  for (const std::string& image : flags.images)
+    if (flags.trace_picture && !fs::is_regular_file(image, error))
+      return bad_input(fmt::format(
+          "--trace-picture reads the pictures' files again, and {} is none; save it as one",
+          image == "-" ? "stdin" : image));
+  int on_stdout = flags.json ? 1 : 0;
   for (const std::string& path : {flags.trace, flags.gaze, flags.logits}) {
-    if (path.empty() || path == "-") continue;
-    const fs::path folder = fs::path(path).parent_path();
-    if (fs::is_directory(path, error) || !(folder.empty() || fs::is_directory(folder, error)))
-      return bad_input(fmt::format("cannot write {}: is its folder there and writable?", path));
+    if (path.empty()) continue;
+    if (path == "-") ++on_stdout;
+    if (auto checked = check_writable(path); !checked) return checked;
   }
+  if (on_stdout > 1)
+    return bad_input("of --json, --trace -, --gaze - and --logits - one alone can have stdout");
+  if (flags.gaze == "-" && flags.images.size() > 1)
+    return bad_input("--gaze - writes one picture, and there are more images; give a file's name");
   return Done{};
+}
+
+// Where the answer's text goes: not among the bytes of a file that has stdout.
+bool text_to_stderr(const AskFlags& flags) {
+  return flags.trace == "-" || flags.gaze == "-" || flags.logits == "-";
 }
 
 std::string gaze_path(const std::string& path, size_t index) {
@@ -82,63 +97,132 @@ std::string gaze_path(const std::string& path, size_t index) {
   return (whole.parent_path() / name).string();
 }
 
+Status write_trace(const AskFlags& flags, const Answer& answer, double load_ms) {
+  std::vector<std::string> pictures;
+  for (size_t i = 0; flags.trace_picture && i < flags.images.size(); ++i) {
+    auto url = picture_url(flags.images[i]);
+    if (!url) return url.error();
+    pictures.push_back(std::move(*url));
+  }
+  return save_text(flags.trace, trace_json(answer, flags.question, load_ms, pictures));
+}
+
 Status write_results(const AskFlags& flags, const Answer& answer, double load_ms) {
   for (size_t i = 0; !flags.gaze.empty() && i < answer.trace.looks.size(); ++i)
     if (auto saved = save_png(gaze_path(flags.gaze, i), answer.trace.looks[i].picture); !saved)
       return saved;
   if (!flags.trace.empty())
-    if (auto saved = write_text(flags.trace, trace_json(answer, flags.question, load_ms)); !saved)
-      return saved;
-  if (flags.json) return write_text("-", answer_json(answer, load_ms));
+    if (auto saved = write_trace(flags, answer, load_ms); !saved) return saved;
+  if (flags.json) return save_text("-", answer_json(answer, load_ms));
   return Done{};
 }
 
+// What comes while an answer is made: its text, and what each token is drawn from. After a write
+// that failed nothing is worth going on for.
+class Stream {
+ public:
+  explicit Stream(const AskFlags& flags) : flags_(flags) {}
+
+  Status open() {
+    if (!flags_.json && !text_to_stderr(flags_)) {
+      auto text = NewFile::create("-");
+      if (!text) return text.error();
+      text_.emplace(std::move(*text));
+    }
+    if (flags_.logits.empty()) return Done{};
+    auto logits = NewFile::create(flags_.logits);
+    if (!logits) return logits.error();
+    logits_.emplace(std::move(*logits));
+    return Done{};
+  }
+
+  bool good() const { return !error_; }
+  const std::optional<Error>& lost() const { return error_; }
+  void write_text(std::string_view text) {
+    if (text_)
+      keep_error(text_->write(text));
+    else if (!flags_.json)
+      to_stderr(std::string(text));
+    if (!text.empty()) in_line_ = text.back() != '\n';
+  }
+  // What comes on stderr next begins a line.
+  void end_line() {
+    if (in_line_ && !text_ && !flags_.json) to_stderr("\n");
+    in_line_ = false;
+  }
+  void write_logits(std::span<const float> scores) {
+    if (good() && logits_)
+      keep_error(
+          logits_->write({reinterpret_cast<const char*>(scores.data()), scores.size_bytes()}));
+  }
+  Status close() {
+    if (good()) write_text("\n");
+    if (error_) return *error_;
+    if (text_)
+      if (auto closed = text_->commit(); !closed) return closed;
+    return logits_ ? logits_->commit() : Status(Done{});
+  }
+
+ private:
+  void keep_error(const Status& written) {
+    if (!written && !error_) error_ = written.error();
+  }
+
+  const AskFlags& flags_;
+  std::optional<NewFile> text_;
+  std::optional<NewFile> logits_;
+  std::optional<Error> error_;
+  bool in_line_ = false;  // its text so far has not ended a line
+};
+
 int run(AskFlags& flags) {
-  if (const auto read = read_model_flags(flags); !read) return complain(read.error());
   if (const auto read = read_question(flags); !read) return complain(read.error());
+  if (const auto read = read_model_flags(flags, flags.images.size()); !read)
+    return complain(read.error());
   AskOptions& options = flags.options;
   for (const std::string& fixation : flags.fixations)
     if (const auto added = add_fixation(options, fixation, flags.images.size()); !added)
       return complain(added.error());
   if (!flags.gaze.empty() && flags.images.empty())
     return complain(bad_input("--gaze needs an image"));
+  if (const auto settled = settle_outputs(
+          {{"--trace", &flags.trace}, {"--gaze", &flags.gaze}, {"--logits", &flags.logits}});
+      !settled)
+    return complain(settled.error());
   if (const auto checked = check_files(flags); !checked) return complain(checked.error());
   options.draw = !flags.gaze.empty();
   options.attention = !flags.trace.empty();
+  options.answer_attention = options.attention;
 
   double load_ms = 0;
   const auto engine = load_model(flags, load_ms);
   if (!engine) return complain(engine.error());
-  const StopOnInterrupt stop;
   Session session = engine->session();
   for (const std::string& image : flags.images)
     if (const auto added = session.add(image, flags.max_pixels); !added)
       return complain(added.error());
-  std::ofstream logits;
-  if (!flags.logits.empty()) {
-    logits.open(flags.logits, std::ios::binary);
-    options.on_logits = [&](std::span<const float> scores) {
-      logits.write(reinterpret_cast<const char*>(scores.data()),
-                   static_cast<std::streamsize>(scores.size_bytes()));
-    };
-  }
+  const StopOnInterrupt stop;  // from here on: until then Ctrl-C ends the program at once
+  Stream stream(flags);
+  if (const auto opened = stream.open(); !opened) return complain(opened.error());
+  if (!flags.logits.empty())
+    options.on_logits = [&](std::span<const float> scores) { stream.write_logits(scores); };
   Waiting waiting(flags.common);
+  options.keep_going = [&] {
+    waiting.tick();
+    return stream.good() && !StopOnInterrupt::asked();
+  };
   const auto answer = session.ask(flags.question, options, [&](std::string_view piece) {
-    piece.empty() ? waiting.tick() : waiting.clear();
-    if (!flags.json && !piece.empty()) {
-      std::fwrite(piece.data(), 1, piece.size(), stdout);
-      std::fflush(stdout);
-    }
-    return !StopOnInterrupt::asked();
+    waiting.clear();
+    stream.write_text(piece);
+    return stream.good();
   });
   waiting.clear();
+  if (!answer || !stream.good()) stream.end_line();
   if (!answer) return complain(answer.error());
-  if (!flags.logits.empty() && !logits.flush())
-    return complain(failed(fmt::format("cannot write {}", flags.logits)));
-  if (!flags.json) {
-    fmt::print("\n");
-    std::fflush(stdout);  // before what goes to stderr
-  }
+  // An answer that was stopped before it began has nothing to replace older files with.
+  if (answer->finish == "cancelled" && answer->tokens.empty())
+    return stream.lost() ? complain(*stream.lost()) : kInterrupted;
+  if (const auto closed = stream.close(); !closed) return complain(closed.error());
   if (const auto written = write_results(flags, *answer, load_ms); !written)
     return complain(written.error());
   if (flags.stats) print_stats(*answer, load_ms);
@@ -150,9 +234,8 @@ int run(AskFlags& flags) {
 Run add_ask(CLI::App& program) {
   auto flags = std::make_shared<AskFlags>();
   CLI::App* command = program.add_subcommand("ask", "Answer a question about pictures");
-  command
-      ->add_option("words", flags->words,
-                   "Pictures (JPEG, PNG or WebP; - reads stdin), then the question (- reads stdin)")
+  add_words(*command, "words", flags->words,
+            "Pictures (JPEG, PNG or WebP; - reads stdin), then the question (- reads stdin)")
       ->required();
   add_model_flags(*command, *flags);
   command
@@ -169,10 +252,16 @@ Run add_ask(CLI::App& program) {
       ->needs(json);
   command->add_flag("--ignore-end", flags->options.ignore_end,
                     "Go on to --max-tokens past the model's own end of its answer");
-  command->add_option("--logits", flags->logits,
-                      "Write what each token is drawn from: float32, [tokens][vocabulary]");
-  command->add_option("--trace", flags->trace, "Write all the answer rests on as JSON");
-  command->add_option("--gaze", flags->gaze, "Write a picture of where it looked (PNG)");
+  command
+      ->add_option("--logits", flags->logits,
+                   "Write what each token is drawn from: float32, [tokens][vocabulary]")
+      ->check(some_path());
+  command->add_option("--trace", flags->trace, "Write all the answer rests on as JSON")
+      ->check(some_path());
+  command->add_flag("--trace-picture", flags->trace_picture,
+                    "The trace holds the pictures too, so that fovea view shows them");
+  command->add_option("--gaze", flags->gaze, "Write a picture of where it looked (PNG)")
+      ->check(some_path());
   command->footer(
       "Examples:\n"
       "  fovea ask scene.png \"Which code is on the red star?\" --gaze gaze.png\n"
@@ -182,7 +271,8 @@ Run add_ask(CLI::App& program) {
       "  fovea ask photo.jpg \"Read the sign\" -m DIR --fixation 320,240 --gaze gaze.png\n"
       "  fovea ask photo.jpg \"Describe it\" -m DIR --plan uniform --weights int8 --json\n"
       "  echo \"Who is this?\" | fovea ask photo.jpg - -m DIR\n"
-      "Ctrl-C ends an answer early, with exit status 130.");
+      "Ctrl-C ends an answer early, with exit status 130. With - for --logits, --trace or --gaze\n"
+      "that file goes to stdout, and the answer's text to stderr.");
   return [flags] { return run(*flags); };
 }
 

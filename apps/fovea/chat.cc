@@ -5,11 +5,12 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "fovea/model_flags.h"
+#include "fovea/stdin_text.h"
 
 namespace fovea::app {
 namespace {
@@ -35,11 +36,11 @@ class Conversation {
     if (line.empty()) return true;
     if (line[0] != '/') {
       ask(line);
-      return true;
+      return !lost_;
     }
     if (line == "/quit") return false;
     if (line == "/new")
-      turns_.clear();
+      messages_.clear();
     else if (line == "/stats")
       flags_.stats = !flags_.stats;
     else if (line == "/look")
@@ -47,12 +48,18 @@ class Conversation {
     else if (line.starts_with("/look "))
       look(line.substr(6));
     else
-      fmt::print(stderr, "{}", kHelp);
+      to_stderr(kHelp);
     return true;
   }
   bool failed() const { return failed_; }
+  // An answer that stdout did not take; nobody can read any other either.
+  const std::optional<Error>& lost() const { return lost_; }
 
  private:
+  void print(std::string_view text) {
+    if (const auto written = save_text("-", text); !written) lost_ = written.error();
+  }
+
   void look(const std::string& where) {
     AskOptions next = flags_.options;
     next.fixations.clear();
@@ -63,42 +70,48 @@ class Conversation {
   }
 
   void ask(const std::string& question) {
-    Turn turn;
-    if (turns_.empty())
+    Message message;
+    if (messages_.empty())
       for (size_t i = 0; i < flags_.images.size(); ++i)
-        turn.parts.push_back({static_cast<int>(i), ""});
-    turn.parts.push_back({-1, question});
-    turns_.push_back(std::move(turn));
+        message.parts.push_back({static_cast<int>(i), ""});
+    message.parts.push_back({-1, question});
+    messages_.push_back(std::move(message));
     const StopOnInterrupt stop;
     Waiting waiting(flags_.common);
-    const auto answer = session_.ask(turns_, flags_.options, [&](std::string_view piece) {
-      piece.empty() ? waiting.tick() : waiting.clear();
-      std::fwrite(piece.data(), 1, piece.size(), stdout);
-      std::fflush(stdout);
-      return !StopOnInterrupt::asked();
+    AskOptions options = flags_.options;
+    options.keep_going = [&] {
+      waiting.tick();
+      return !lost_ && !StopOnInterrupt::asked();
+    };
+    const auto answer = session_.ask(messages_, options, [&](std::string_view piece) {
+      waiting.clear();
+      print(piece);
+      return !lost_;
     });
     waiting.clear();
+    if (lost_) return;
     if (!answer) {
       complain(answer.error());
-      turns_.pop_back();
+      messages_.pop_back();
       failed_ = true;
       return;
     }
-    fmt::print("\n");
-    std::fflush(stdout);
-    turns_.push_back({"assistant", {{-1, answer->text}}});
+    print("\n");
+    messages_.push_back({"assistant", {{-1, answer->text}}});
     if (flags_.stats) print_stats(*answer, load_ms_);
   }
 
   ChatFlags& flags_;
   Session session_;
   double load_ms_;
-  std::vector<Turn> turns_;
+  std::vector<Message> messages_;
   bool failed_ = false;
+  std::optional<Error> lost_;
 };
 
 int run(ChatFlags& flags) {
-  if (const auto read = read_model_flags(flags); !read) return complain(read.error());
+  if (const auto read = read_model_flags(flags, flags.images.size()); !read)
+    return complain(read.error());
   double load_ms = 0;
   const auto engine = load_model(flags, load_ms);
   if (!engine) return complain(engine.error());
@@ -111,11 +124,16 @@ int run(ChatFlags& flags) {
   }
   Conversation conversation(flags, std::move(session), load_ms);
   const bool person = isatty(STDIN_FILENO) != 0 && !flags.common.quiet;
-  if (person) fmt::print(stderr, "Ask, or /help.\n");
+  if (person) tell("Ask, or /help.\n");
+  StdinLines lines(kMostQuestionBytes);
   std::string line;
   do {
-    if (person) fmt::print(stderr, "> ");
-  } while (std::getline(std::cin, line) && conversation.say(line));
+    if (person) tell("> ");
+    const auto read = lines.next(line);
+    if (!read) return complain(read.error());
+    if (!*read) break;
+  } while (conversation.say(line));
+  if (conversation.lost()) return complain(*conversation.lost());
   return conversation.failed() && !person ? kFailed : kGood;
 }
 
@@ -124,8 +142,11 @@ int run(ChatFlags& flags) {
 Run add_chat(CLI::App& program) {
   auto flags = std::make_shared<ChatFlags>();
   CLI::App* command = program.add_subcommand("chat", "Talk about pictures, a line a question");
-  command->add_option("images", flags->images, "Pictures: JPEG, PNG or WebP");
+  add_words(*command, "images", flags->images, "Pictures: JPEG, PNG or WebP");
   add_model_flags(*command, *flags);
+  command->add_flag("!--drop-looks", flags->options.keep_looks,
+                    "Where looks are crops: leave those of earlier questions out, for room, at the "
+                    "price of reading again what follows the pictures");
   command->footer(std::string("Examples:\n"
                               "  fovea chat photo.jpg --model Qwen3-VL-2B-Instruct\n"
                               "  fovea chat page1.png page2.png -m DIR --budget 256 --stats\n"

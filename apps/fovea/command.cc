@@ -2,13 +2,18 @@
 #include "fovea/command.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
+#include <filesystem>
 #include <iostream>
+#include <map>
+#include <mutex>
+#include <system_error>
 
 #include "fovea/fovea.h"
 
@@ -34,6 +39,14 @@ void add_kernels(CLI::App& command, std::string& kernels) {
       ->check(CLI::IsMember({"best", "portable"}));
 }
 
+void add_memory(CLI::App& command, int64_t& bytes) {
+  command
+      .add_option("--memory", bytes,
+                  "On the CPU: the most bytes that keys and values may take (default: half of what "
+                  "is free)")
+      ->check(whole_number(1, uint64_t{1} << 60));
+}
+
 CLI::Validator whole_number(uint64_t least, uint64_t most) {
   const auto check = [=](const std::string& text) -> std::string {
     uint64_t value = 0;
@@ -43,6 +56,32 @@ CLI::Validator whole_number(uint64_t least, uint64_t most) {
     return fmt::format("'{}' is not a whole number from {} to {}", text, least, most);
   };
   return {check, fmt::format("{}..{}", least, most)};
+}
+
+CLI::Option* add_words(CLI::App& command, const std::string& name, std::vector<std::string>& words,
+                       const std::string& help) {
+  // Only an option that allows extra arguments has its brackets read. One that still expects more
+  // takes every word there is, and does not mind to get fewer.
+  constexpr int kMany = CLI::detail::expected_max_vector_size;
+  return command.add_option(name, words, help)
+      ->expected(kMany, kMany)
+      ->take_all()
+      ->allow_extra_args(false);
+}
+
+CLI::Validator some_path() {
+  const auto check = [](const std::string& path) -> std::string {
+    return path.empty() ? "the path is empty" : "";
+  };
+  return {check, ""};
+}
+
+CLI::Validator folder_path() {
+  const auto check = [](const std::string& path) -> std::string {
+    if (path.empty()) return "the path is empty";
+    return path == "-" ? "- is stdout, and this is a folder; give its name, or ./-" : "";
+  };
+  return {check, ""};
 }
 
 Status check_cpu(const std::string& device) {
@@ -58,17 +97,53 @@ Status check_cpu(const std::string& device) {
   return bad_input(fmt::format("--device {}: no such device here; there is {}", device, known));
 }
 
+namespace {
+
+// Threads run out of memory together: who writes a line holds this, and who ends the program keeps
+// it.
+std::mutex complaining;
+bool has_complained = false;  // guarded by it
+
+// By functions that take no memory, since there may be none left. The lock is held.
+void write_complaint(const char* message) {
+  has_complained = true;
+  std::fprintf(stderr, "fovea: %s\n", message);
+}
+
+void write_complaint_of_memory() {
+  if (!has_complained) write_complaint("out of memory; try a smaller image, or fewer threads");
+}
+
+}  // namespace
+
 int complain(const Error& error) {
-  std::string line = error.message;
-  for (char& c : line)
-    if (c == '\n' || c == '\r') c = ' ';
-  fmt::print(stderr, "fovea: {}\n", line);
+  const std::lock_guard lock(complaining);
+  write_complaint(error.message.c_str());
   return error.kind == Error::Kind::kBadInput ? kBadUsage : kFailed;
 }
 
-void note(const Common& common, const std::string& text) {
-  if (!common.quiet) fmt::print(stderr, "{}\n", text);
+int complain_of_memory() {
+  const std::lock_guard lock(complaining);
+  write_complaint_of_memory();
+  return kFailed;
 }
+
+void end_without_memory() {
+  complaining.lock();
+  write_complaint_of_memory();
+  std::_Exit(kFailed);
+}
+
+void to_stderr(const std::string& text) noexcept {
+  std::fwrite(text.data(), 1, text.size(), stderr);
+  std::fflush(stderr);
+}
+
+void note(const Common& common, const std::string& text) {
+  if (!common.quiet) to_stderr(one_line(text) + "\n");
+}
+
+std::string one_line(const std::string& text) { return failed(text).message; }
 
 Result<Point> parse_point(const std::string& text) {
   const auto number = [](const std::string& digits, double& value) {
@@ -85,16 +160,33 @@ Result<Point> parse_point(const std::string& text) {
   return point;
 }
 
-Status write_text(const std::string& path, const std::string& text) {
-  if (path == "-") {
-    std::cout << text << std::flush;
-    return std::cout ? Status(Done{}) : Status(failed("cannot write to stdout"));
+Status check_stdout() {
+  errno = 0;
+  std::cout.flush();
+  // A network's file system may say only at a close that there was no room.
+  const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout;
+  const int copy = written ? ::dup(STDOUT_FILENO) : -1;
+  if (written && (copy < 0 || ::close(copy) == 0)) return Done{};
+  const std::string reason = errno != 0 ? std::generic_category().message(errno) : "it was cut off";
+  return failed("cannot write to stdout: " + reason);
+}
+
+Status settle_outputs(std::initializer_list<Output> outputs) {
+  namespace fs = std::filesystem;
+  std::map<fs::path, const char*> named;
+  for (const Output& output : outputs) {
+    std::string& path = *output.path;
+    for (const char* name : {"/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"})
+      if (path == name) path = "-";
+    if (path.empty() || path == "-") continue;
+    std::error_code error;
+    if (fs::exists(path, error) && !fs::is_regular_file(path, error)) continue;  // /dev/null
+    const fs::path whole = fs::weakly_canonical(fs::absolute(path, error), error);
+    const auto [there, is_new] = named.emplace(error ? fs::path(path) : whole, output.flag);
+    if (!is_new)
+      return bad_input(fmt::format("{} and {} both name {}; give each a file of its own",
+                                   there->second, output.flag, path));
   }
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  file.close();
-  if (!file)
-    return bad_input(fmt::format("cannot write {}: is its folder there and writable?", path));
   return Done{};
 }
 

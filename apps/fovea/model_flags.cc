@@ -10,10 +10,6 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <nlohmann/json.hpp>
 
 namespace fovea::app {
 namespace {
@@ -32,7 +28,34 @@ std::string plan_help() {
   std::string names;
   for (const PlanKind& kind : plan_kinds()) names += (names.empty() ? "" : ", ") + kind.name;
   return "How cells are chosen: " + names +
-         " (see fovea see --help), or a plan that `fovea see --json FILE` wrote";
+         " (see fovea see --help), or a plan that `fovea see --json FILE` wrote; with several "
+         "pictures one such file for each, in their order";
+}
+
+std::string attention_help(const char* whose, bool AttentionChoice::*is_of) {
+  std::string names;
+  for (const AttentionChoice& choice : attention_choices())
+    if (choice.*is_of) names += (names.empty() ? "" : ", ") + choice.name;
+  return fmt::format(
+      "How attention is computed in {}: {} (see fovea info); several with commas have an equal "
+      "part of the layers each; KIND:0.1 says which share of the blocks is seen in full "
+      "(default: dense)",
+      whose, names);
+}
+
+// "ID:VALUE": a token and what is added to its logit.
+Result<TokenBias> parse_bias(const std::string& text) {
+  TokenBias token;
+  const char* const end = text.data() + text.size();
+  const auto id = std::from_chars(text.data(), end, token.id);
+  const bool has_value = id.ec == std::errc() && id.ptr != end && *id.ptr == ':';
+  const auto value = std::from_chars(has_value ? id.ptr + 1 : end, end, token.bias);
+  const bool is_read = has_value && value.ec == std::errc() && value.ptr == end;
+  if (is_read && token.id >= 0 && token.bias >= kBanBias && token.bias <= -kBanBias) return token;
+  return bad_input(
+      fmt::format("--logit-bias '{}': give ID:VALUE, the id of a token and a number from -100 "
+                  "(never drawn) to 100",
+                  text));
 }
 
 bool is_plan_kind(const std::string& name) {
@@ -41,36 +64,18 @@ bool is_plan_kind(const std::string& name) {
   return false;
 }
 
-// The plan of a file as `fovea see --json` writes it; of the cells the order does not matter.
-Result<Plan> read_plan(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  const auto json = nlohmann::json::parse(text, nullptr, false);
-  const auto wrong = [&](const char* what) {
-    return bad_input(
-        fmt::format("--plan {}: {}; give the name of a plan, or a file that "
-                    "`fovea see --json FILE` wrote",
-                    path, what));
-  };
-  if (!file) return wrong("no such plan, and no such file");
-  if (!json.is_object() || !json.contains("cells") || !json["cells"].is_array())
-    return wrong("no JSON object with cells");
-  Plan plan;
-  if (json.contains("plan") && json["plan"].is_string()) plan.maker = json["plan"];
-  for (const auto& cell : json["cells"]) {
-    if (!cell.is_array() || cell.size() != 3) return wrong("a cell is not [level,row,col]");
-    for (const auto& value : cell)
-      if (!value.is_number_integer() || value < -1 || value > 1 << 24)
-        return wrong("a cell is not [level,row,col]");
-    plan.cells.push_back({cell[0], cell[1], cell[2]});
-  }
-  return plan;
+Result<GivenPlan> read_plan(const std::string& path) {
+  auto plan = load_plan(path);
+  if (plan) return plan;
+  return Error(plan.error().kind,
+               fmt::format("--plan {}: {}; give the name of a plan, or a file that "
+                           "`fovea see --json FILE` wrote",
+                           path, plan.error().message));
 }
 
 }  // namespace
 
-void add_model_flags(CLI::App& command, ModelFlags& flags) {
-  AskOptions& options = flags.options;
+void add_load_flags(CLI::App& command, ModelFlags& flags) {
   command
       .add_option("-m,--model", flags.model,
                   "A Hugging Face checkpoint folder of Qwen3-VL, or the name of a model that came "
@@ -81,8 +86,31 @@ void add_model_flags(CLI::App& command, ModelFlags& flags) {
                   "Keep weights as f32, bf16 or int8 (default: as the files have them)")
       ->check(CLI::IsMember({"f32", "bf16", "int8"}));
   add_kernels(command, flags.kernels);
-  flags.plan = options.plan;
-  command.add_option("-p,--plan", flags.plan, plan_help())->capture_default_str();
+  add_memory(command, flags.memory);
+  command.add_option("--max-pixels", flags.max_pixels, "Refuse larger images (default: 178956970)")
+      ->check(whole_number(1, uint64_t{1} << 40));
+  add_common(command, flags.common);
+}
+
+void add_attention_flags(CLI::App& command, AskOptions& options) {
+  command
+      .add_option("--attention", options.tower_attention,
+                  attention_help("the tower", &AttentionChoice::of_tower))
+      ->type_name("KIND");
+  command
+      .add_option("--attention-text", options.text_attention,
+                  attention_help("the language model", &AttentionChoice::of_text))
+      ->type_name("KIND");
+}
+
+void add_model_flags(CLI::App& command, ModelFlags& flags) {
+  AskOptions& options = flags.options;
+  add_load_flags(command, flags);
+  flags.plans = {options.plan};
+  command.add_option("-p,--plan", flags.plans, plan_help())
+      ->default_str(options.plan)
+      ->take_all()
+      ->allow_extra_args(false);
   command
       .add_option("-b,--budget", options.budget_tokens,
                   "The most tokens (cells) an image may take (default: 96; all for uniform)")
@@ -94,7 +122,7 @@ void add_model_flags(CLI::App& command, ModelFlags& flags) {
       ->check(CLI::IsMember({"mixed", "crops", "off"}));
   command
       .add_option("--looks", options.looks,
-                  "At most so many looks one after the other, within the budget")
+                  "The most looks, one after the other, within the budget")
       ->capture_default_str()
       ->check(whole_number(1, 1 << 20));
   command
@@ -109,6 +137,7 @@ void add_model_flags(CLI::App& command, ModelFlags& flags) {
       ->check(CLI::IsMember({"mean", "product", "sum", "coupling", "salience", "information"}));
   command.add_flag("--size-bias", options.size_bias,
                    "In the tower, coarse cells count for as much as they cover");
+  add_attention_flags(command, options);
   command.add_option("-n,--max-tokens", options.max_tokens, "The most tokens of an answer")
       ->capture_default_str()
       ->check(whole_number(1, 1 << 30));
@@ -130,26 +159,69 @@ void add_model_flags(CLI::App& command, ModelFlags& flags) {
                   "Above 1, tokens that were there are less likely")
       ->capture_default_str()
       ->check(number_in(0.01, 100));
+  command
+      .add_option("--frequency-penalty", options.frequency_penalty,
+                  "Taken off a token's logit for each time it is in the answer")
+      ->capture_default_str()
+      ->check(number_in(-2, 2));
+  command
+      .add_option("--presence-penalty", options.presence_penalty,
+                  "Taken off a token's logit once it is in the answer")
+      ->capture_default_str()
+      ->check(number_in(-2, 2));
+  command
+      .add_option("--logit-bias", flags.biases,
+                  "ID:VALUE, added to the logit of a token, -100 (never drawn) to 100; may be "
+                  "repeated")
+      ->take_all()
+      ->allow_extra_args(false);
+  command
+      .add_option("--least-tokens", options.least_tokens,
+                  "The least tokens of an answer: before them the model cannot end it")
+      ->capture_default_str()
+      ->check(whole_number(0, 1 << 30));
   command.add_option("--stop", options.stop, "End the answer before this text; may be repeated")
       ->take_all()
       ->allow_extra_args(false);
   command.add_option("--system", options.system, "What the model is told before the question");
+  command.add_flag("--allow-special", options.allow_special,
+                   "Special tokens such as <|im_end|> that are written in a text are tokens, not "
+                   "text");
   command.add_flag("--stats", flags.stats, "Tokens, times and memory on stderr");
-  command.add_option("--max-pixels", flags.max_pixels, "Refuse larger images (default: 178956970)")
-      ->check(whole_number(1, uint64_t{1} << 40));
-  add_common(command, flags.common);
 }
 
-Status read_model_flags(ModelFlags& flags) {
-  flags.options.seed = flags.common.seed;
-  if (is_plan_kind(flags.plan)) {
-    flags.options.plan = flags.plan;
+Status read_model_flags(ModelFlags& flags, size_t images) {
+  AskOptions& options = flags.options;
+  options.seed = flags.common.seed;
+  for (const std::string& text : flags.biases) {
+    const auto token = parse_bias(text);
+    if (!token) return token.error();
+    options.logit_bias.push_back(*token);
+  }
+  if (flags.plans.size() == 1 && is_plan_kind(flags.plans[0])) {
+    options.plan = flags.plans[0];
     return Done{};
   }
-  auto plan = read_plan(flags.plan);
-  if (!plan) return plan.error();
-  flags.options.plan = plan->maker == "uniform" ? "uniform" : "glance+look";  // for the canvas
-  flags.options.plans = {std::move(*plan)};
+  if (options.looks != AskOptions().looks || !options.look.empty() || !options.balance.empty())
+    return bad_input(fmt::format(
+        "--plan {}: a plan file says where to look; leave --look, --looks and --balance out",
+        flags.plans[0]));
+  bool all_uniform = true;
+  for (const std::string& path : flags.plans) {
+    if (is_plan_kind(path))
+      return bad_input(fmt::format(
+          "--plan {} goes with no other --plan: give one maker, or a file for each picture", path));
+    auto plan = read_plan(path);
+    if (!plan) return plan.error();
+    all_uniform = all_uniform && plan->maker == "uniform";
+    options.plans.push_back(std::move(*plan));
+  }
+  if (options.plans.size() != images)
+    return bad_input(
+        fmt::format("{} plan file{} for {} picture{}; give --plan once for each, in their order",
+                    options.plans.size(), options.plans.size() == 1 ? "" : "s", images,
+                    images == 1 ? "" : "s"));
+  options.plan = all_uniform ? "uniform" : "glance+look";  // for the canvas
   return Done{};
 }
 
@@ -157,25 +229,25 @@ Result<Engine> load_model(const ModelFlags& flags, double& load_ms) {
   const auto start = std::chrono::steady_clock::now();
   const bool show = isatty(STDERR_FILENO) != 0 && !flags.common.quiet;
   if (show && flags.model == "tiny")
-    fmt::print(stderr,
-               "tiny knows the scenes of `fovea cards` alone; for other pictures give --model a "
-               "Qwen3-VL folder\n");
+    tell(
+        "tiny knows the scenes of `fovea cards` alone; for other pictures give --model a "
+        "Qwen3-VL folder\n");
   LoadOptions options;
   options.device = flags.common.device;
   options.kernels = flags.kernels;
   options.weights = flags.weights;
   options.threads = flags.common.threads;
+  options.memory_bytes = flags.memory;
   int64_t shown = -1;
   if (show)
     options.on_progress = [&](int64_t done, int64_t total) {
       const int64_t percent = total > 0 ? done * 100 / total : 100;
       if (percent == shown) return;
       shown = percent;
-      fmt::print(stderr, "\rloading {} {:3} %", flags.model, percent);
-      std::fflush(stderr);
+      tell("\rloading {} {:3} %", one_line(flags.model), percent);
     };
   auto engine = Engine::load(flags.model, options);
-  if (shown >= 0) fmt::print(stderr, "\r\x1b[K");
+  if (shown >= 0) tell("\r\x1b[K");
   load_ms =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   return engine;
@@ -208,12 +280,11 @@ void Waiting::tick() {
   const int64_t seconds = std::chrono::duration_cast<std::chrono::seconds>(passed).count();
   if (seconds == shown_s_) return;
   shown_s_ = seconds;
-  fmt::print(stderr, "\rlooking and reading, {} s", seconds);
-  std::fflush(stderr);
+  tell("\rlooking and reading, {} s", seconds);
 }
 
 void Waiting::clear() {
-  if (shown_s_ > 0) fmt::print(stderr, "\r\x1b[K");
+  if (shown_s_ > 0) tell("\r\x1b[K");
   show_ = false;
   shown_s_ = 0;
 }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "fovea/answer_json.h"
 #include "fovea/command.h"
 #include "fovea/fovea.h"
 
@@ -17,16 +18,22 @@ struct ModelFlags {
   std::string model = "tiny";
   std::string weights;
   std::string kernels = "best";
-  std::string plan;  // as given: a plan maker, or a file that `see --json` wrote
+  std::vector<std::string> plans;   // as given: a plan maker, or files that `see --json` wrote
+  std::vector<std::string> biases;  // as given: ID:VALUE
   int64_t max_pixels = 0;
+  int64_t memory = 0;
   bool stats = false;
   AskOptions options;
 };
 
+// Those that say how a model is loaded; and with them those of an answer.
+void add_load_flags(CLI::App& command, ModelFlags& flags);
 void add_model_flags(CLI::App& command, ModelFlags& flags);
+// --attention and --attention-text.
+void add_attention_flags(CLI::App& command, AskOptions& options);
 
-// Turns what was given into options; an error names the flag.
-Status read_model_flags(ModelFlags& flags);
+// Puts what was given for so many images into options; an error names the flag.
+Status read_model_flags(ModelFlags& flags, size_t images);
 
 // Loads the model, with progress on a terminal. `load_ms` gets what it took.
 Result<Engine> load_model(const ModelFlags& flags, double& load_ms);
@@ -62,9 +69,5 @@ class Waiting {
 };
 
 inline constexpr int kInterrupted = 130;  // as shells have it: 128 + SIGINT
-
-// One JSON object for `ask --json`, and everything the answer rests on for `--trace`.
-std::string answer_json(const Answer& answer, double load_ms);
-std::string trace_json(const Answer& answer, const std::string& question, double load_ms);
 
 }  // namespace fovea::app

@@ -6,6 +6,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "fovea/answer_json.h"
 #include "fovea/command.h"
 #include "fovea/fovea.h"
 
@@ -23,29 +24,15 @@ struct SeeFlags {
   std::string maps;
 };
 
-std::string json_of(const Sight& sight) {
-  nlohmann::ordered_json json;
-  json["image"] = {sight.image.width_px, sight.image.height_px};
-  json["canvas"] = {sight.canvas.width_px, sight.canvas.height_px};
-  json["plan"] = sight.plan.maker;
-  json["budget"] = sight.plan.budget_tokens;
-  json["tokens"] = sight.plan.tokens();
-  json["tokens_full"] = sight.tokens_full;
-  json["patch_bytes"] = sight.patch_bytes;
-  json["fixations"] = nlohmann::json::array();
-  for (const Point& point : sight.fixations) json["fixations"].push_back({point.x_px, point.y_px});
-  json["cells"] = nlohmann::json::array();
-  for (const Cell& cell : sight.plan.cells)
-    json["cells"].push_back({cell.level, cell.row, cell.col});
-  for (const StageTime& time : sight.times) json["times_ms"][time.stage] = time.ms;
-  return json.dump() + "\n";
-}
-
 Status save_maps(const std::string& folder, const Sight& sight) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  if (!std::filesystem::is_directory(folder))
-    return bad_input(fmt::format("--maps {}: cannot make that folder", folder));
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(folder, ignored))
+    return Error(
+        error == std::errc::no_space_on_device ? Error::Kind::kFailed : Error::Kind::kBadInput,
+        fmt::format("--maps {}: cannot make that folder: {}", folder,
+                    error ? error.message() : "something else is there"));
   const std::pair<const char*, const Map*> maps[] = {{"information", &sight.information},
                                                      {"salience", &sight.salience},
                                                      {"coupling", &sight.coupling},
@@ -59,6 +46,10 @@ Status save_maps(const std::string& folder, const Sight& sight) {
 }
 
 Status read_flags(SeeFlags& flags) {
+  if (auto settled = settle_outputs({{"-o", &flags.output}, {"--json", &flags.json}}); !settled)
+    return settled;
+  if (flags.output == "-" && flags.json == "-")
+    return bad_input("of -o - and --json - one alone can have stdout");
   for (const std::string& text : flags.fixations) {
     const auto point = parse_point(text);
     if (!point) return point.error();
@@ -81,7 +72,7 @@ Status write_results(const SeeFlags& flags, const Sight& sight) {
   if (!flags.maps.empty())
     if (auto saved = save_maps(flags.maps, sight); !saved) return saved;
   if (!flags.json.empty())
-    if (auto saved = write_text(flags.json, json_of(sight)); !saved) return saved;
+    if (auto saved = save_text(flags.json, sight_json(sight).dump() + "\n"); !saved) return saved;
   return Done{};
 }
 
@@ -93,10 +84,10 @@ int run(SeeFlags& flags) {
   if (!flags.options.question.empty() && flags.options.coupling.empty())
     note(flags.common,
          "note: without --coupling the question is shown but does not steer the plan");
-  if (flags.json != "-") {
+  if (flags.json != "-" && flags.output != "-") {
     fmt::print("{} tokens of {} ({}, canvas {}x{} px){}\n", sight->plan.tokens(),
                sight->tokens_full, sight->plan.maker, sight->canvas.width_px,
-               sight->canvas.height_px, flags.output.empty() ? "" : ": " + flags.output);
+               sight->canvas.height_px, flags.output.empty() ? "" : ": " + one_line(flags.output));
   }
   return kGood;
 }
@@ -142,11 +133,17 @@ Run add_see(CLI::App& program) {
       ->check(CLI::IsMember({"mean", "product", "sum", "coupling", "salience", "information"}));
   command->add_flag("!--no-centre-bias", options.centre_bias,
                     "Do not favour the middle of the picture");
-  command->add_option("-o,--output", flags->output, "Write the picture of what was seen (PNG)");
-  command->add_option("--json", flags->json, "Write the plan as JSON; - for stdout");
-  command->add_option(
-      "--maps", flags->maps,
-      "Write information, salience, coupling and relevance as 16-bit PNG into this folder");
+  command
+      ->add_option("-o,--output", flags->output,
+                   "Write the picture of what was seen (PNG); - for stdout")
+      ->check(some_path());
+  command->add_option("--json", flags->json, "Write the plan as JSON; - for stdout")
+      ->check(some_path());
+  command
+      ->add_option(
+          "--maps", flags->maps,
+          "Write information, salience, coupling and relevance as 16-bit PNG into this folder")
+      ->check(folder_path());
   command
       ->add_option("--max-pixels", options.max_pixels, "Refuse larger images (default: 178956970)")
       ->check(whole_number(1, uint64_t{1} << 40));

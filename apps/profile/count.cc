@@ -22,7 +22,7 @@ int64_t matrix_bytes(int64_t values, WeightFormat format) {
 }
 
 // What the operations of a layer hand on, for each row; keys and values are the memory's.
-//   norm, qkv, turn, attention, o + residual, norm, first half of the MLP, second + residual
+//   norm, qkv, rotary, attention, o + residual, norm, first half of the MLP, second + residual
 Work count_layer_values(int64_t hidden, int64_t q, int64_t kv, int64_t inner, int64_t value_bytes) {
   const int64_t between = value_bytes * (2 * hidden + 3 * q + 2 * kv + inner);
   return {.read_bytes = 4 * kFloatBytes * hidden + between,

@@ -5,8 +5,8 @@
 #include <chrono>
 #include <functional>
 
-#include "base/bench.h"
 #include "base/check.h"
+#include "bench/bench.h"
 #include "engine/see_parts.h"
 #include "media/decode.h"
 #include "ops/fma_peak.h"
@@ -31,17 +31,15 @@ Function function_of(const Model& model, const char* name) {
 class StageListener {
  public:
   StageListener(const Model& model, std::function<void(const std::string&)> on_stage)
-      : device_(model.device.get()) {
-    if (device_ != nullptr) device_->on_stage = std::move(on_stage);
+      : device_(*model.device) {
+    device_.on_stage = std::move(on_stage);
   }
   StageListener(const StageListener&) = delete;
   StageListener& operator=(const StageListener&) = delete;
-  ~StageListener() {
-    if (device_ != nullptr) device_->on_stage = nullptr;
-  }
+  ~StageListener() { device_.on_stage = nullptr; }
 
  private:
-  Accelerator* device_;
+  Accelerator& device_;
 };
 
 void wait_for(const Model& model) {
@@ -53,12 +51,14 @@ void wait_for(const Model& model) {
 Result<RequestRun> Requests::run() const {
   RequestRun run;
   const auto start = Clock::now();
-  auto image = decode_image(file_, "image", decode_limits_of({.max_pixels = max_pixels_}));
+  auto image = decode_image(file_, "image", image_limits_of({.max_pixels = max_pixels_}));
   if (!image) return image.error();
   const double decode_ms = ms_since(start);
   Session session = session_of(model_);
   if (auto added = session.add(std::move(*image), max_pixels_); !added) return added.error();
-  auto answer = session.ask(question_, options_);
+  AskOptions options = options_;
+  options.share = false;  // each run does all the work
+  auto answer = session.ask(question_, options);
   if (!answer) return answer.error();
   run.whole_ms = ms_since(start);
   run.ms[static_cast<size_t>(Stage::kDecode)] = decode_ms;
@@ -81,7 +81,6 @@ Result<RequestRun> Requests::run_by_stage() const {
 }
 
 Status Requests::run_recorded() const {
-  FOVEA_CHECK(model_->device != nullptr);
   const auto mark = function_of<MarkStage>(*model_, kMarkStageSymbol);
   const auto record = function_of<RecordKernels>(*model_, kRecordKernelsSymbol);
   const StageListener listener(*model_, [&](const std::string& lap) {
@@ -97,7 +96,7 @@ Status Requests::run_recorded() const {
 Result<RequestRun> Requests::warm_up() const {
   // A device's graphs are recorded the second time (device/cuda/graphs.h).
   auto first = run();
-  if (first && model_->device)
+  if (first && model_->device->works_ahead())
     if (auto second = run(); !second) return second;
   return first;
 }
@@ -118,7 +117,7 @@ Result<Ceilings> measure_ceilings(const Model& model) {
   ceilings.host.read_bytes_per_ms = bench.read_bytes_per_ms();
   ceilings.host.product_flop_per_ms = fma_peak_gflops(*model.threads) * 1e6;
   ceilings.device = ceilings.host;
-  if (!model.device) return ceilings;
+  if (!model.device->works_ahead()) return ceilings;
   Result<DeviceCeilings> measured = failed("");
   function_of<MeasureCeilings>(model, kMeasureCeilingsSymbol)(model.device, measured);
   if (!measured) return measured.error();

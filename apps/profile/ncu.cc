@@ -29,7 +29,10 @@ bool can_run(const fs::path& path) {
 // A file of this process alone, removed at the end.
 class LogFile {
  public:
-  LogFile() : path_(fs::temp_directory_path() / fmt::format("fovea-ncu-{}.csv", getpid())) {}
+  LogFile() {
+    std::error_code error;
+    path_ = fs::temp_directory_path(error) / fmt::format("fovea-ncu-{}.csv", getpid());
+  }
   LogFile(const LogFile&) = delete;
   LogFile& operator=(const LogFile&) = delete;
   ~LogFile() {

@@ -5,13 +5,12 @@
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
-#include <iostream>
-#include <iterator>
 #include <memory>
 
-#include "device/cpu/cpu.h"
 #include "engine/model.h"
+#include "engine/see_parts.h"
 #include "fovea/model_flags.h"
+#include "media/decode.h"
 #include "profile/measure.h"
 #include "profile/ncu.h"
 #include "profile/report.h"
@@ -33,16 +32,6 @@ struct ProfileFlags : ModelFlags {
   std::string inside_ncu;  // "foveated" or "dense": what to run there
 };
 
-Result<std::vector<uint8_t>> bytes_of(const std::string& path) {
-  using Bytes = std::istreambuf_iterator<char>;
-  if (path == "-") return std::vector<uint8_t>(Bytes(std::cin), Bytes());
-  std::ifstream file(path, std::ios::binary);
-  std::vector<uint8_t> bytes{Bytes(file), Bytes()};
-  if (!file || bytes.empty())
-    return bad_input(fmt::format("cannot read {}: is there such a file?", path));
-  return bytes;
-}
-
 Result<std::shared_ptr<const Model>> load(const ProfileFlags& flags) {
   const auto folder = find_model(flags.model);
   if (!folder) return folder.error();
@@ -50,11 +39,12 @@ Result<std::shared_ptr<const Model>> load(const ProfileFlags& flags) {
                                      .kernels = flags.kernels,
                                      .weights = flags.weights,
                                      .threads = flags.common.threads,
+                                     .memory_bytes = flags.memory,
                                      .on_progress = nullptr});
 }
 
 Result<Requests> open_requests(const ProfileFlags& flags) {
-  auto bytes = bytes_of(flags.image);
+  auto bytes = read_image_file(flags.image, image_limits_of({.max_pixels = flags.max_pixels}));
   if (!bytes) return bytes.error();
   auto model = load(flags);
   if (!model) return model.error();
@@ -72,7 +62,8 @@ int run_inside_ncu(ProfileFlags& flags) {
   }
   const auto requests = open_requests(flags);
   if (!requests) return complain(requests.error());
-  if (!requests->model().device) return complain(bad_input("kernels run on a device"));
+  if (!requests->model().device->works_ahead())
+    return complain(bad_input("kernels run on a device"));
   if (const auto warm = requests->warm_up(); !warm) return complain(warm.error());
   const Status ran = requests->run_recorded();
   return ran ? kGood : complain(ran.error());
@@ -98,7 +89,8 @@ void count_both(const ProfileFlags& flags, Profile& profile) {
     return;
   }
   for (const char* path : {"foveated", "dense"}) {
-    note(flags.common, fmt::format("counting the kernels of the {} path with {}", path, ncu));
+    note(flags.common,
+         fmt::format("counting the kernels of the {} path with {}: some minutes", path, ncu));
     std::vector<std::string> arguments = own_arguments();
     arguments.insert(arguments.end(), {"--inside-ncu", path});
     auto counted = count_under_ncu(ncu, arguments);
@@ -118,7 +110,7 @@ Result<Size> dense_canvas(const Model& model, Size image) {
 Status count_work(const Requests& requests, Profile& profile) {
   const Model& model = requests.model();
   const ModelConfig& config = model.config();
-  const Storage storage = storage_on(model.device != nullptr, model.format);
+  const Storage storage = storage_on(model.device->works_ahead(), model.format);
   profile.request = shape_of(profile.by_stage.answer, config, requests.file_bytes());
   const auto canvas = dense_canvas(model, profile.request.image);
   if (!canvas) return canvas.error();
@@ -133,26 +125,29 @@ Status count_work(const Requests& requests, Profile& profile) {
 Result<Profile> measure(const ProfileFlags& flags, const Requests& requests) {
   const Model& model = requests.model();
   Profile profile;
-  profile.device = model.device ? model.device->description() : describe_cpu();
+  profile.device = model.device->description();
   profile.model = flags.model;
   profile.weights = std::string(weight_format_name(model.format));
   profile.runs = flags.runs;
+  note(flags.common, "warming up");
   auto warm_up = requests.warm_up();
   if (!warm_up) return warm_up.error();
   profile.warm_up = std::move(*warm_up);
   std::vector<RequestRun> wholes;
   std::vector<RequestRun> staged;
   for (int i = 0; i < flags.runs; ++i) {
+    note(flags.common, fmt::format("run {} of {}", i + 1, flags.runs));
     auto whole = requests.run();
     if (!whole) return whole.error();
     wholes.push_back(std::move(*whole));
-    if (!model.device) continue;  // the CPU's stages are its own as they are
+    if (!model.device->works_ahead()) continue;  // the CPU's stages are its own as they are
     auto by_stage = requests.run_by_stage();
     if (!by_stage) return by_stage.error();
     staged.push_back(std::move(*by_stage));
   }
   profile.whole = median_run(std::move(wholes));
-  profile.by_stage = model.device ? median_run(std::move(staged)) : profile.whole;
+  profile.by_stage = staged.empty() ? profile.whole : median_run(std::move(staged));
+  note(flags.common, "measuring what the machine could do at best");
   auto ceilings = measure_ceilings(model);
   if (!ceilings) return ceilings.error();
   profile.ceilings = *ceilings;
@@ -161,18 +156,22 @@ Result<Profile> measure(const ProfileFlags& flags, const Requests& requests) {
 }
 
 int run(ProfileFlags& flags) {
-  if (const auto read = read_model_flags(flags); !read) return complain(read.error());
+  if (const auto read = read_model_flags(flags, 1); !read) return complain(read.error());
   if (!flags.inside_ncu.empty()) return run_inside_ncu(flags);
   const auto requests = open_requests(flags);
   if (!requests) return complain(requests.error());
   auto profile = measure(flags, *requests);
   if (!profile) return complain(profile.error());
+  if (!flags.json) {
+    print_measured(*profile);
+    if (const Status written = check_stdout(); !written) return complain(written.error());
+  }
   count_both(flags, *profile);
   if (flags.json) {
-    const Status written = write_text("-", profile_json(*profile));
+    const Status written = save_text("-", profile_json(*profile));
     return written ? kGood : complain(written.error());
   }
-  print_profile(*profile);
+  print_counted(*profile);
   return kGood;
 }
 
@@ -187,7 +186,7 @@ Run add_profile(CLI::App& program) {
       ->required();
   command->add_option("question", flags->question, "What is asked about it")->required();
   add_model_flags(*command, *flags);
-  command->add_option("--runs", flags->runs, "Show the median of so many runs, after a warm-up")
+  command->add_option("--runs", flags->runs, "Show the median of this many runs, after a warm-up")
       ->capture_default_str()
       ->check(whole_number(1, 10'000));
   command->add_flag("--ignore-end", flags->options.ignore_end,

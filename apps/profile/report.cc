@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "base/utf8.h"
 
 namespace fovea::app {
 namespace {
@@ -25,7 +26,7 @@ std::string human_work(int64_t bytes) { return bytes == 0 ? "" : human_bytes(byt
 
 void print_header(const Profile& profile) {
   const DeviceCeilings& device = profile.ceilings.device;
-  fmt::print("{}, {} as {}\n", profile.device, profile.model, profile.weights);
+  fmt::print("{}, {} as {}\n", profile.device, printable_line(profile.model, 200), profile.weights);
   fmt::print("ceilings: copy {:.1f} GB/s, read {:.1f} GB/s, {:.2f} TFLOP/s",
              device.copy_bytes_per_ms / 1e6, device.read_bytes_per_ms / 1e6,
              device.product_flop_per_ms / 1e9);
@@ -95,7 +96,15 @@ void print_verdicts(const char* stage, const Counters& foveated, const Counters&
   fmt::print("\n");
 }
 
-void print_counters(const Profile& profile) {
+}  // namespace
+
+void print_measured(const Profile& profile) {
+  print_header(profile);
+  print_stages(profile);
+  print_times(profile);
+}
+
+void print_counted(const Profile& profile) {
   if (!profile.counters || !profile.dense_counters) {
     if (!profile.counters_note.empty()) fmt::print("\n{}\n", profile.counters_note);
     return;
@@ -107,15 +116,6 @@ void print_counters(const Profile& profile) {
       print_verdicts(kStageNames[i].data(), profile.counters->stages[i],
                      profile.dense_counters->stages[i]);
   print_verdicts("whole", profile.counters->total, profile.dense_counters->total);
-}
-
-}  // namespace
-
-void print_profile(const Profile& profile) {
-  print_header(profile);
-  print_stages(profile);
-  print_times(profile);
-  print_counters(profile);
 }
 
 }  // namespace fovea::app

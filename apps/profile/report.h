@@ -36,6 +36,8 @@ struct Profile {
 };
 
 std::string profile_json(const Profile& profile);
-void print_profile(const Profile& profile);
+// The stages and times, before kernels are counted, which takes minutes; then the counts.
+void print_measured(const Profile& profile);
+void print_counted(const Profile& profile);
 
 }  // namespace fovea::app

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
+
 #include "profile/report.h"
 
 namespace fovea::app {
@@ -81,7 +83,7 @@ Json all_counters_json(const Profile& profile) {
 std::string profile_json(const Profile& profile) {
   const Answer& answer = profile.by_stage.answer;
   const Look& look = answer.trace.looks.front();
-  Json json;
+  Json json = Json::object();
   json["device"] = profile.device;
   json["model"] = profile.model;
   json["weights"] = profile.weights;
@@ -108,7 +110,7 @@ std::string profile_json(const Profile& profile) {
   json["whole"] = work_json(sum_of(profile.work));
   json["whole"]["dense"] = work_json(sum_of(profile.dense_work));
   json["counters"] = all_counters_json(profile);
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text(json) + "\n";
 }
 
 }  // namespace fovea::app

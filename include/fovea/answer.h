@@ -4,24 +4,40 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "fovea/memory_usage.h"
+#include "fovea/sampling.h"
 #include "fovea/words.h"
 
 namespace fovea {
 
-// A part of a turn: an image of the session by its number, or text.
+// A part of a message: an image of the session by its number, or text.
 struct Part {
   int image = -1;  // -1: text
   std::string text;
 };
 
-struct Turn {
-  std::string role = "user";  // "system", "user" or "assistant"
+struct Message {
+  std::string role = "user";  // "system", "user", "assistant", or "tool": what a call gave
   std::vector<Part> parts;
+  // Of the assistant: the tools it called, a JSON list as in OpenAI's chat API; empty: none. The
+  // model's chat template gets it as it is: arguments may be an object or a text.
+  std::string tool_calls = {};
+};
+
+// A plan made elsewhere, its cells in any order.
+struct GivenPlan : Plan {
+  GivenPlan() = default;
+  GivenPlan(Plan plan, Size its_canvas = {})  // NOLINT: implicit
+      : Plan(std::move(plan)), canvas(its_canvas) {}
+
+  Size canvas;  // it was made for, which must be the image's; 0x0: not known
 };
 
 struct AskOptions {
@@ -30,7 +46,9 @@ struct AskOptions {
   int budget_tokens = -1;            // the most cells; -1: the default (96; level 0 for "uniform")
   int looks = 1;                     // of "glance+look", at most; they share the budget evenly
   std::vector<std::vector<Point>> fixations;  // of each image, in its pixels; may be shorter
-  std::vector<Plan> plans;                    // of each image, in any order; made here where empty
+  // Of each image; may be shorter, made here where one has no cells. A budget that is given binds
+  // them too.
+  std::vector<GivenPlan> plans;
   // What the question has to do with each place of each image, in place of what the model says; any
   // grid, may be shorter, empty maps are left to the model.
   std::vector<Map> coupling;
@@ -40,6 +58,15 @@ struct AskOptions {
   std::string look;
   double sure = 0.9;       // no further look where the first token is at least so probable
   bool size_bias = false;  // coarse cells count for as much as they cover
+  // How attention is computed, on a CPU: one of attention_choices(), or several with commas, each
+  // for an equal part of the layers, the first ones first; "hierarchical:0.1" says which share is
+  // seen in full. Empty: dense.
+  std::string tower_attention;  // of patches
+  std::string text_attention;   // of tokens, in the language model
+  // In a conversation whose looks are crops: those of earlier questions stay in their messages, and
+  // nothing is read again. Off: they are dropped, which makes room and reads again what follows the
+  // images.
+  bool keep_looks = true;
   // How to answer.
   int max_tokens = 256;
   double temperature = 0;  // 0: always the most likely token
@@ -47,16 +74,44 @@ struct AskOptions {
   double top_p = 1;
   double min_p = 0;
   double repetition_penalty = 1;
+  // As in OpenAI's API, -2 to 2: what is subtracted from the logit of a token that the answer holds
+  // already, once for each time and once for all times.
+  double frequency_penalty = 0;
+  double presence_penalty = 0;
+  std::vector<TokenBias> logit_bias;  // added to logits; -100 (never drawn) to 100
+  // Before so many tokens the model's end of answer is never drawn, with ignore_end too; stop
+  // strings end an answer all the same.
+  int least_tokens = 0;
+  TokenMask mask;  // called for each token of an answer: which may come next; empty: all
   uint64_t seed = 0;
+  int answers = 1;          // so many, each with its own seed: `seed`, and those that follow it
+  bool ignore_end = false;  // go on to max_tokens past the model's own end of answer
   std::vector<std::string> stop;  // an answer ends before the first of these
-  bool ignore_end = false;        // go on to max_tokens past the model's own end of answer
-  std::string system;             // a first turn of the role "system"; empty: none
+  std::string system;             // a first message of the role "system"; empty: none
+  // The tools that the model may call, for its chat template: a JSON list as in OpenAI's chat API;
+  // empty: none. Calls are in the answer's text, as the template taught the model to write them.
+  std::string tools;
+  // For chat templates that ask whether the model is to think first; not given: their own default.
+  std::optional<bool> enable_thinking = std::nullopt;
+  // Special tokens (<|im_end|>, ...) written in a question, a system text, an earlier message or
+  // tools are text like any other. On: they are tokens, as in transformers.
+  bool allow_special = false;
+  // What is computed of an image may serve other sessions of the model, and what they computed this
+  // one, where the salt is the same; the answer is the same with and without.
+  bool share = true;
+  std::string salt;
   // What to report.
   int likely_tokens = 0;   // of each step, so many of the most likely
   bool attention = false;  // fill Look::attention
-  bool draw = false;       // fill Sight::picture
+  // Fill AnswerToken::attention, and Look::attention with it. Where a device decodes, each token is
+  // then drawn on the CPU, from logits that are copied there.
+  bool answer_attention = false;
+  bool draw = false;  // fill Sight::picture
   // Sees what each token is drawn from: a score for every token of the vocabulary.
   std::function<void(std::span<const float> logits)> on_logits;
+  // Asked many times a second, from the first work on; false stops the answer. Calls of all kinds
+  // come from the engine's own thread, one at a time.
+  std::function<bool()> keep_going;
 };
 
 // Gets each piece of the answer as soon as it is certain; false stops the answer.
@@ -71,7 +126,13 @@ struct LikelyToken {
 struct AnswerToken : LikelyToken {
   std::vector<LikelyToken> likely;  // best first
   double ms = 0;                    // since the token before, or since the prompt was read
+  // How much was attended to each cell of each look of the trace where this token was drawn: by the
+  // prompt's last token for the first of an answer, by the token before for the others. Of the
+  // first tokens of a request, as many as hold kMostAnswerAttention of these values.
+  std::vector<std::vector<float>> attention;
 };
+
+inline constexpr int64_t kMostAnswerAttention = 250'000;
 
 // What the front end made of one image, and everything that choice rests on.
 struct Sight {
@@ -126,6 +187,7 @@ struct Usage {
   int64_t patches = 0;
   int64_t kept_tokens = 0;  // of the prompt, not computed again
   int64_t answer_tokens = 0;
+  MemoryUsage memory;  // after the answer; of a device nothing yet
 };
 
 struct Trace {
@@ -143,8 +205,10 @@ struct Trace {
 struct Answer {
   std::string text;
   std::vector<AnswerToken> tokens;
-  std::string finish;  // "end" of the model's answer, a "stop" string, "length", or "cancelled"
+  // "end" of the model's answer, a "stop" string, "length", "cancelled" or "deadline".
+  std::string finish;
   Trace trace;
+  std::vector<Answer> others;  // AskOptions::answers less this one; its trace is of all
 };
 
 }  // namespace fovea

@@ -18,6 +18,8 @@
 #include <vector>
 
 #include "fovea/answer.h"
+#include "fovea/new_file.h"
+#include "fovea/request.h"
 #include "fovea/result.h"
 #include "fovea/words.h"
 
@@ -34,6 +36,15 @@ struct PlanKind {
   std::string description;
 };
 std::vector<PlanKind> plan_kinds();
+
+// A kind of attention, and which keys a patch or a token sees by it (docs/attention.md).
+struct AttentionChoice {
+  std::string name;
+  std::string description;
+  bool of_tower = false;  // AskOptions::tower_attention takes it
+  bool of_text = false;   // AskOptions::text_attention does
+};
+std::vector<AttentionChoice> attention_choices();
 
 // What the program refuses or assumes unless told otherwise.
 struct Limits {
@@ -64,15 +75,24 @@ Result<Sight> see(const std::string& path, const SeeOptions& options = {});
 Result<Sight> see(std::span<const uint8_t> file_bytes, const SeeOptions& options = {});
 Result<Sight> see(Image image, const SeeOptions& options = {});
 
+// Reads a picture, from a file, a pipe or "-" for stdin, as Request::images takes it.
+Result<Image> load_image(const std::string& path, int64_t max_pixels = 0);
+Result<Image> load_image(std::span<const uint8_t> file_bytes, int64_t max_pixels = 0);
+
 // Reads a picture as a map of any grid, by its lightness: black 0, white 1.
 Result<Map> load_map(const std::string& path);
 
+// Reads a plan that `fovea see --json` wrote, from a file or a pipe, for AskOptions::plans.
+Result<GivenPlan> load_plan(const std::string& path);
+
+// Files appear whole or not at all, and "-" is stdout, as for save_text.
 Status save_png(const std::string& path, const Image& image);
 Status save_png(const std::string& path, const Map& map);  // 16-bit gray, one pixel a cell
 
 // The folder of a model: `name` itself where it is a path or a folder that is there, else looked
-// for in $FOVEA_MODELS, in ../share/fovea/models and ../models from the program, and in the source
-// tree.
+// for in $FOVEA_MODELS; in ../share/fovea/models and ../models from the program; in models,
+// ../share/fovea/models and ../models from the shared library that holds this code, where that is
+// not the program (a Python module); and in the source tree.
 Result<std::string> find_model(const std::string& name);
 
 struct LoadOptions {
@@ -80,6 +100,9 @@ struct LoadOptions {
   std::string kernels = "best";  // "portable": those that every device of its kind can run
   std::string weights;  // "f32", "bf16" or "int8"; empty: as the files have them; a GPU has bf16
   int threads = 0;      // 0: the cores this process may use
+  // The most that keys and values may take, of all sessions; 0: half of what is free once the
+  // weights are there. The CPU's; a device makes room by itself.
+  int64_t memory_bytes = 0;
   // Called on the loading thread, with bytes of the files.
   std::function<void(int64_t done_bytes, int64_t total_bytes)> on_progress;
 };
@@ -102,7 +125,16 @@ class Engine {
   static Result<Engine> load(const std::string& name, const LoadOptions& options = {});
 
   ModelInfo info() const;
+  MemoryUsage memory() const;
   Session session() const;
+  // Starts on a question, beside all others that the model has (fovea/request.h).
+  Result<Ticket> submit(Request request, Callbacks callbacks = {}) const;
+  // Text <-> token ids. `special`: special tokens (<|im_end|>, ...) in the text are tokens, in text
+  // that is made they are shown.
+  Result<std::vector<int>> tokenize(const std::string& text, bool special = false) const;
+  Result<std::string> detokenize(std::span<const int> ids, bool special = true) const;
+  // All tokens, for AskOptions::mask.
+  Result<TokenTexts> vocabulary() const;
   // One question about some images, which are files, or "-" for stdin.
   Result<Answer> ask(const std::vector<std::string>& images, const std::string& question,
                      const AskOptions& options = {}, const OnText& on_text = nullptr) const;
@@ -126,17 +158,20 @@ class Session {
   Status add(std::span<const uint8_t> file_bytes, int64_t max_pixels = 0);
   Status add(Image image, int64_t max_pixels = 0);
 
-  // All images, then the question, as one turn.
+  // All images, then the question, as one message.
   Result<Answer> ask(const std::string& question, const AskOptions& options = {},
                      const OnText& on_text = nullptr);
-  // A conversation that ends with a turn of the user.
-  Result<Answer> ask(std::span<const Turn> turns, const AskOptions& options = {},
+  // A conversation that ends with a message of the user, or of a tool.
+  Result<Answer> ask(std::span<const Message> messages, const AskOptions& options = {},
                      const OnText& on_text = nullptr);
+  // The same beside all other requests of the model (fovea/request.h): `request.images` are added
+  // to those of the session, whose numbers go on. The ticket before must be done.
+  Result<Ticket> submit(Request request, Callbacks callbacks = {});
 
  private:
   friend Session session_of(std::shared_ptr<const Model> model);
-  explicit Session(std::unique_ptr<SessionState> state);
-  std::unique_ptr<SessionState> state_;
+  explicit Session(std::shared_ptr<SessionState> state);
+  std::shared_ptr<SessionState> state_;
 };
 
 }  // namespace fovea

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 
@@ -11,13 +12,28 @@ namespace fovea {
 struct Error {
   // Whose doing it is decides the exit status: 2 for wrong input or usage, 1 for work that failed.
   enum class Kind { kBadInput, kFailed };
+  // For programs that act on some errors.
+  enum class Reason {
+    kOther,
+    kContext,  // the prompt is longer than the model's context
+    kRoom,     // keys and values may need more than is left of the memory for them
+    kMemory,   // the system has no more memory
+  };
 
-  Kind kind = Kind::kFailed;
-  std::string message;  // one line: what was tried, the offending value, what to try instead
+  // The message comes out as one printable line of at most 500 characters, whatever it quotes.
+  Error(Kind its_kind, std::string_view its_message);
+
+  Kind kind;
+  Reason reason = Reason::kOther;
+  std::string message;  // what was tried, the offending value, what to try instead
 };
 
-inline Error bad_input(std::string message) { return {Error::Kind::kBadInput, std::move(message)}; }
-inline Error failed(std::string message) { return {Error::Kind::kFailed, std::move(message)}; }
+inline Error bad_input(std::string_view message) { return {Error::Kind::kBadInput, message}; }
+inline Error failed(std::string_view message) { return {Error::Kind::kFailed, message}; }
+inline Error because(Error::Reason reason, Error error) {
+  error.reason = reason;
+  return error;
+}
 
 // A value or an Error. Ask with `if (!result)`, then take `*result` or `result.error()`.
 template <class T>

@@ -7,8 +7,11 @@ import atexit
 import functools
 import operator
 import os
+from collections.abc import Iterable
+from typing import Any, SupportsIndex
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fovea import _fovea
 
@@ -24,9 +27,12 @@ COLUMNS = ("x", "y", "side", "shape", "colour", "kind", "x0", "y0", "x1", "y1", 
            "ticks", "direction", "target", "payload_px")
 
 
-def generate(seed, count, *, width=1024, height=1024, cards_min=24, cards_max=24, payload_min=10,
-             payload_max=13, questions=32, families=None, tokenizer=None, question_tokens=24,
-             answer_tokens=4, threads=0, blank_payloads=False, images=None, texts=False):
+def generate(seed: int, count: int, *, width: int = 1024, height: int = 1024, cards_min: int = 24,
+             cards_max: int = 24, payload_min: int = 10, payload_max: int = 13, questions: int = 32,
+             families: Iterable[str] | None = None, tokenizer: str | os.PathLike[str] | None = None,
+             question_tokens: int = 24, answer_tokens: int = 4, threads: int = 0,
+             blank_payloads: bool = False, images: NDArray[np.uint8] | None = None,
+             texts: bool = False) -> dict[str, Any]:
     """Scenes of the seeds seed .. seed + count - 1, each with its questions, as a dict.
 
     images           uint8 [n, height, width, 3]; filled in place where given
@@ -61,6 +67,7 @@ def generate(seed, count, *, width=1024, height=1024, cards_min=24, cards_max=24
         "evidence": np.empty((count, questions), np.uint64),
     }
     tokens = {}
+    loaded = None
     if tokenizer is not None:
         question_tokens = _whole("question_tokens", question_tokens, 1, 127)
         answer_tokens = _whole("answer_tokens", answer_tokens, 1, 127)
@@ -70,20 +77,20 @@ def generate(seed, count, *, width=1024, height=1024, cards_min=24, cards_max=24
             "answer_ids": np.empty((count, questions, answer_tokens), np.int32),
             "answer_length": np.empty((count, questions), np.int8),
         }
-        tokenizer = _tokenizer(os.fspath(tokenizer))
+        loaded = _tokenizer(os.fspath(tokenizer))
     written = _fovea.fill_cards(
         seed=_whole("seed", seed, 0, 1 << 64), cards_min=cards_min, cards_max=cards_max,
         payload_min=payload_min, payload_max=payload_max, blank_payloads=blank_payloads,
         families=families, images=images, cards=result["cards"], family=result["family"],
-        evidence=result["evidence"], tokenizer=tokenizer, token_arrays=list(tokens.values()),
-        texts=bool(texts) or tokenizer is None, threads=_whole("threads", threads, 0, 1025))
+        evidence=result["evidence"], tokenizer=loaded, token_arrays=list(tokens.values()),
+        texts=bool(texts) or loaded is None, threads=_whole("threads", threads, 0, 1025))
     result.update(tokens)
     if written is not None:
         result["questions"], result["answers"] = written
     return result
 
 
-def _whole(name, value, least, end):
+def _whole(name: str, value: SupportsIndex, least: int, end: int) -> int:
     value = operator.index(value)
     if not least <= value < end:
         raise ValueError(f"{name}={value}: give a whole number from {least} to {end - 1}")
@@ -91,7 +98,7 @@ def _whole(name, value, least, end):
 
 
 @functools.lru_cache(maxsize=4)
-def _tokenizer(path):
+def _tokenizer(path: str) -> _fovea.Tokenizer:
     return _fovea.Tokenizer.load(path)
 
 

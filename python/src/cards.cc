@@ -14,7 +14,9 @@
 #include <vector>
 
 #include "base/threads.h"
+#include "errors.h"
 #include "language/tokenizer.h"
+#include "lock.h"
 #include "module.h"
 
 namespace nb = nanobind;
@@ -114,11 +116,6 @@ Status write_scene(const CardArrays& arrays, const CardOptions& options, uint64_
   return Done{};
 }
 
-[[noreturn]] void raise(const Error& error) {
-  if (error.kind == Error::Kind::kBadInput) throw nb::value_error(error.message.c_str());
-  throw std::runtime_error(error.message);
-}
-
 std::vector<Family> families_of(const std::vector<std::string>& names) {
   std::vector<Family> families;
   for (const std::string& name : names) {
@@ -139,7 +136,7 @@ std::optional<std::pair<Texts, Texts>> fill_scenes(const CardArrays& arrays,
   Texts answers(questions.size());
   std::vector<Status> statuses(static_cast<size_t>(scenes), Done{});
   {
-    nb::gil_scoped_release released;
+    const Released released;
     const int wanted = threads > 0 ? threads : usable_cores();
     Threads workers(static_cast<int>(std::clamp<int64_t>(scenes, 1, wanted)));
     workers.for_each(scenes, 1, [&](int64_t begin, int64_t end) {

@@ -5,5 +5,9 @@
 NB_MODULE(_fovea, module) {
   module.doc() = "Fovea's C++ library; use the package fovea";
   module.def("version", [] { return FOVEA_VERSION; });
+  // An engine that a program holds to its end is no mistake.
+  nanobind::set_leak_warnings(false);
   fovea::python::add_cards(module);
+  fovea::python::add_engine(module);
+  fovea::python::add_see(module);
 }

@@ -15,6 +15,7 @@
 #include <mutex>
 
 #include "base/check.h"
+#include "base/read_file.h"
 #include "base/text.h"
 
 namespace fovea {
@@ -100,7 +101,9 @@ void free_slot(int index) {
 }
 
 Error cannot(const std::string& path, const char* what) {
-  return bad_input(fmt::format("cannot {} {}: {}", what, path, std::strerror(errno)));
+  const int code = errno;
+  const std::string message = fmt::format("cannot {} {}: {}", what, path, std::strerror(code));
+  return is_work_that_failed(code) ? failed(message) : bad_input(message);
 }
 
 }  // namespace
@@ -113,8 +116,8 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
   file.descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
   if (file.descriptor_ < 0) return cannot(path, "open");
   if (fstat(file.descriptor_, &file.stat_) != 0) return cannot(path, "look at");
-  if (S_ISDIR(file.stat_.st_mode)) return bad_input(path + " is a folder; give a file");
-  if (!S_ISREG(file.stat_.st_mode)) return bad_input(path + " is not a plain file");
+  if (!S_ISREG(file.stat_.st_mode))
+    return bad_input(fmt::format("{} is {}; give a file", path, kind_of_file(file.stat_.st_mode)));
   if (file.stat_.st_size == 0) return bad_input(path + " is empty");
   const auto bytes = static_cast<size_t>(file.stat_.st_size);
   void* at = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, file.descriptor_, 0);
@@ -146,8 +149,7 @@ Status MappedFile::read_at(int64_t offset, std::span<std::byte> target) const {
     const ssize_t got = pread(descriptor_, target.data(), target.size(), offset);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return cannot(path_, "read");
-    if (got == 0)
-      return bad_input(fmt::format("{} ends at byte {} while it is read", path_, offset));
+    if (got == 0) return failed(fmt::format("{} ends at byte {} while it is read", path_, offset));
     offset += got;
     target = target.subspan(static_cast<size_t>(got));
   }
@@ -155,15 +157,21 @@ Status MappedFile::read_at(int64_t offset, std::span<std::byte> target) const {
 }
 
 Status MappedFile::intact() const {
+  std::atomic<bool>& damaged = slots[static_cast<size_t>(slot_)].damaged;
   struct stat now {};
-  if (fstat(descriptor_, &now) != 0) return cannot(path_, "look at");
-  if (now.st_size != stat_.st_size || slots[static_cast<size_t>(slot_)].damaged.load())
-    return bad_input(
+  if (fstat(descriptor_, &now) != 0)
+    return failed(fmt::format("cannot look at {}: {}", path_, std::strerror(errno)));
+  const bool resized = now.st_size != stat_.st_size;
+  // Once is enough: a copy that sets the old time again when it is done changes nothing back.
+  if (resized || now.st_mtim.tv_sec != stat_.st_mtim.tv_sec ||
+      now.st_mtim.tv_nsec != stat_.st_mtim.tv_nsec)
+    damaged.store(true);
+  if (!damaged.load()) return Done{};
+  if (resized)
+    return failed(
         fmt::format("{} was {} bytes long when it was opened and is {} now; load the model again",
                     path_, with_commas(stat_.st_size), with_commas(now.st_size)));
-  if (now.st_mtim.tv_sec != stat_.st_mtim.tv_sec || now.st_mtim.tv_nsec != stat_.st_mtim.tv_nsec)
-    return bad_input(path_ + " was changed while it was in use; load the model again");
-  return Done{};
+  return failed(path_ + " was changed while it was in use; load the model again");
 }
 
 void MappedFile::advise(std::span<const std::byte> part, Advice advice) const {

@@ -18,7 +18,8 @@ namespace fovea {
 // - A page that the file no longer has reads as zeros instead of ending the program with SIGBUS,
 //   and intact() is an error from then on. The handler for SIGBUS is installed with the first
 //   mapping; faults outside of our mappings go to the handler that was there before.
-// - intact() is an error too when the file's size or time of change differs from what was mapped.
+// - intact() is an error too when the file's size or time of change differs from what was mapped,
+//   and stays one. The system sets either before a new byte can be seen through the mapping.
 // So: read, then ask intact() before relying on what was read.
 class MappedFile {
  public:

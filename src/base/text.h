@@ -11,11 +11,8 @@ namespace fovea {
 std::string with_commas(int64_t value);  // 12345 -> "12,345"
 std::string human_bytes(int64_t bytes);  // 2359296 -> "2.4 MB"
 
-// Foreign text for a message of one line: in quotes, control characters and bytes that are not
-// UTF-8 as \xNN, shortened in the middle beyond 100 bytes.
+// Foreign text for a message: in quotes, printable (base/utf8.h), shortened in the middle beyond
+// 100 bytes.
 std::string in_quotes(std::string_view text);
-
-// The bytes of the longest beginning that is valid UTF-8; text.size() when all of it is.
-size_t utf8_valid_bytes(std::string_view text);
 
 }  // namespace fovea

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <mutex>
 #include <thread>
@@ -20,6 +21,7 @@ int usable_cores();
 // only its own chunk's output gives the same bits for any size().
 class Threads {
  public:
+  // Where the system has no room for so many threads, there are fewer.
   explicit Threads(int count);
   ~Threads();
   Threads(const Threads&) = delete;
@@ -28,7 +30,8 @@ class Threads {
   int size() const { return static_cast<int>(workers_.size()) + 1; }
 
   // Calls body(begin, end) for consecutive chunks of at most `chunk` items; returns when all are
-  // done. A loop inside a loop runs on the calling thread.
+  // done. A loop inside a loop runs on the calling thread. What a body throws (std::bad_alloc)
+  // ends the loop early and is thrown here.
   void for_each(int64_t count, int64_t chunk, const std::function<void(int64_t, int64_t)>& body);
 
  private:
@@ -37,10 +40,13 @@ class Threads {
     int64_t chunk = 1;
     const std::function<void(int64_t, int64_t)>* body = nullptr;
     std::atomic<int64_t> next{0};
+    std::atomic<bool> ended{false};  // early: it is to stop, or a body threw
+    std::atomic<bool> threw{false};
+    std::exception_ptr thrown;  // by the first that threw
   };
 
   void work();
-  static void run(Loop& loop);
+  static void run(Loop& loop) noexcept;
 
   std::vector<std::thread> workers_;
   std::mutex one_loop_;  // loops from several callers run one after the other

@@ -3,7 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <sys/resource.h>
+
 #include <atomic>
+#include <cstdlib>
+#include <new>
 #include <vector>
 
 namespace fovea {
@@ -47,6 +51,42 @@ TEST(Threads, ManyShortLoopsFromTwoCallers) {
   call();
   other.join();
   EXPECT_EQ(sum, 2 * 500 * 120);
+}
+
+TEST(Threads, WhatABodyThrowsReachesTheCallerAndTheNextLoopRuns) {
+  for (const int count : {1, 2, 8}) {
+    Threads threads(count);
+    for (const int64_t bad : {0, 1, 50, 99}) {
+      const auto body = [&](int64_t begin, int64_t) {
+        if (begin == bad) throw std::bad_alloc();
+      };
+      EXPECT_THROW(threads.for_each(100, 1, body), std::bad_alloc) << count << ' ' << bad;
+      std::atomic<int> visits = 0;
+      threads.for_each(100, 1, [&](int64_t, int64_t) { ++visits; });
+      EXPECT_EQ(visits, 100);
+    }
+    EXPECT_THROW(threads.for_each(100, 1, [](int64_t, int64_t) { throw std::bad_alloc(); }),
+                 std::bad_alloc)
+        << "every thread throws";
+  }
+}
+
+TEST(Threads, GoOnWithThoseThatCouldBeStarted) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers take more of the address space than the limit leaves";
+#endif
+  // A process of its own, since a limit holds for all of it. Stacks are of 8 MB.
+  EXPECT_EXIT(
+      {
+        rlimit most{};
+        most.rlim_cur = most.rlim_max = 500'000'000;
+        setrlimit(RLIMIT_AS, &most);
+        Threads threads(1000);
+        std::atomic<int> visits = 0;
+        threads.for_each(1000, 1, [&](int64_t, int64_t) { ++visits; });
+        std::_Exit(threads.size() >= 1 && threads.size() < 1000 && visits == 1000 ? 0 : 1);
+      },
+      ::testing::ExitedWithCode(0), "");
 }
 
 TEST(UsableCores, IsAtLeastOne) { EXPECT_GE(usable_cores(), 1); }

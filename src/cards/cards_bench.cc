@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "base/bench.h"
+#include "bench/bench.h"
 
 namespace fovea {
 namespace {

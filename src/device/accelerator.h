@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// A device that models run on. Its run-time library makes one; rooms ask that library for their own
-// parts by name, so that a new part needs no new line here.
+// A device that models run on: the CPU, or one that a run-time library makes. Rooms ask that
+// library for their own parts by name, so that a new part needs no new line here; those of the CPU
+// are in the program.
 #pragma once
 
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
+#include <utility>
 
+#include "base/check.h"
 #include "fovea/result.h"
 
 namespace fovea {
@@ -28,12 +33,29 @@ class Accelerator {
   virtual ~Accelerator() = default;
 
   virtual std::string description() const = 0;
-  // Whether work has failed since this was last asked. Work that failed leaves nothing that may be
-  // used; what is asked for next starts afresh.
-  virtual Status take_status() = 0;
-  virtual void fail(const Error& error) = 0;  // remembers the first
+  // Whether work is enqueued, and goes on while the host does something else.
+  virtual bool works_ahead() const = 0;
+  // Whether requests share passes. One pass more then costs more than the rows in it, so that
+  // prompts are read whole; and what fails in a pass fails for all of it. Else requests follow one
+  // another, in pieces that others can come between.
+  virtual bool shares_passes() const = 0;
   // Until all that was enqueued is done.
   virtual Status wait() = 0;
+
+  // Whether work has failed since this was last asked. Work that failed leaves nothing that may be
+  // used; what is asked for next starts afresh.
+  Status take_status() {
+    const std::lock_guard lock(error_mutex_);
+    if (!error_) return Done{};
+    Error error = std::move(*error_);
+    error_.reset();
+    return error;
+  }
+  // Remembers the first error.
+  void fail(const Error& error) {
+    const std::lock_guard lock(error_mutex_);
+    if (!error_) error_ = error;
+  }
 
   // Where set, called where a stage of a request ends, and no work is enqueued ahead of what was
   // asked for: for those who want each stage by itself. Set between requests.
@@ -41,10 +63,22 @@ class Accelerator {
 
   // A function of the library this device came from, by the name it exports; null: it has none.
   void* function(const char* name) const;
+  // What makes a part of a room on this device: the library's function, or the CPU's own.
+  template <class Make>
+  Make maker(const char* name, Make of_cpu) const {
+    if (!has_library()) return of_cpu;
+    const auto make = reinterpret_cast<Make>(function(name));
+    FOVEA_CHECK(make != nullptr);
+    return make;
+  }
 
  private:
   friend Result<std::shared_ptr<Accelerator>> open_accelerator(const std::string&, bool);
-  void* library_ = nullptr;
+  virtual bool has_library() const { return true; }
+
+  void* library_ = nullptr;  // null: what it exports is in the program
+  std::mutex error_mutex_;
+  std::optional<Error> error_;
 };
 
 // Something that lies in a device's memory; its library knows its form.
@@ -57,9 +91,10 @@ class OnDevice {
   virtual size_t bytes() const = 0;
 };
 
-// Opens what list_devices() names: "cuda:1", or "cuda" for the first. The error says which devices
-// there are, or why the library does not open.
+// Opens what list_devices() names: "cpu", "cuda:1", or "cuda" for the first. The error says which
+// devices there are, or why the library does not open.
 Result<std::shared_ptr<Accelerator>> open_accelerator(const std::string& name, bool portable);
+std::shared_ptr<Accelerator> open_cpu();
 
 // What each run-time library exports for it.
 inline constexpr const char* kOpenAcceleratorSymbol = "fovea_open_accelerator";

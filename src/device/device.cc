@@ -3,27 +3,46 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
-#include <climits>
 #include <cstdlib>
 #include <filesystem>
 
+#include "base/own_folders.h"
 #include "device/accelerator.h"
 #include "device/cpu/cpu.h"
 
 namespace fovea {
 namespace {
 
-// Beside the program: bin/fovea and lib/libfovea_cuda.so, in a build folder and after installing.
-std::filesystem::path library_folder() {
-  char path[PATH_MAX];
-  const ssize_t length = readlink("/proc/self/exe", path, sizeof path);
-  if (length <= 0) return {};
-  const std::filesystem::path program(std::string(path, static_cast<size_t>(length)));
-  return program.parent_path().parent_path() / "lib";
+// What calls it does the work.
+class CpuAccelerator : public Accelerator {
+ public:
+  std::string description() const override { return describe_cpu(); }
+  bool works_ahead() const override { return false; }
+  bool shares_passes() const override { return false; }
+  Status wait() override { return Done{}; }
+
+ private:
+  bool has_library() const override { return false; }
+};
+
+// Where a library of that name is: near the program, bin/fovea and lib/libfovea_cuda.so, in a build
+// folder and after installing; else beside a module that holds this code, or in a lib near it. Else
+// the name by itself, which the loader looks for in the system's folders.
+std::string installed_library(const std::string& name) {
+  std::vector<std::filesystem::path> files;
+  if (const auto program = program_folder(); !program.empty())
+    files.push_back(program.parent_path() / "lib" / name);
+  if (const auto library = library_folder(); !library.empty()) {
+    files.push_back(library / name);
+    files.push_back(library.parent_path() / "lib" / name);
+  }
+  std::error_code error;
+  for (const auto& file : files)
+    if (std::filesystem::exists(file, error)) return file.string();
+  return name;
 }
 
 // $FOVEA_CUDA_LIBRARY or $FOVEA_VULKAN_LIBRARY names another file, such as an emulation.
@@ -41,10 +60,7 @@ std::string named_library(const std::string& kind) {
 Result<void*> open_library(const std::string& kind) {
   const std::string name = "libfovea_" + kind + ".so";
   std::string file = named_library(kind);
-  if (file.empty()) {
-    const auto beside = library_folder() / name;
-    file = std::filesystem::exists(beside) ? beside.string() : name;
-  }
+  if (file.empty()) file = installed_library(name);
   void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return failed(fmt::format("{} does not open: {}", name, dlerror()));
   return library;
@@ -81,7 +97,7 @@ Result<DeviceName> parse_name(const std::string& name) {
     const auto [stopped, error] = std::from_chars(begin, end, parsed.index);
     good = error == std::errc() && stopped == end && parsed.index >= 0;
   }
-  if (!good) return bad_input(fmt::format("--device '{}': use cpu, cuda[:i] or vulkan[:i]", name));
+  if (!good) return bad_input(fmt::format("device '{}': use cpu, cuda[:i] or vulkan[:i]", name));
   return parsed;
 }
 
@@ -100,13 +116,18 @@ std::vector<Device> list_devices() {
   return devices;
 }
 
-void* Accelerator::function(const char* name) const { return dlsym(library_, name); }
+void* Accelerator::function(const char* name) const {
+  return has_library() ? dlsym(library_, name) : nullptr;
+}
+
+std::shared_ptr<Accelerator> open_cpu() { return std::make_shared<CpuAccelerator>(); }
 
 Result<std::shared_ptr<Accelerator>> open_accelerator(const std::string& name, bool portable) {
+  if (name == "cpu") return open_cpu();
   const auto parsed = parse_name(name);
   if (!parsed) return parsed.error();
   const auto refuse = [&](const std::string& why) {
-    return bad_input(fmt::format("--device {}: {}; there is {}", name, why, known_devices()));
+    return bad_input(fmt::format("device {}: {}; there is {}", name, why, known_devices()));
   };
   const auto library = open_library(parsed->kind);
   if (!library) return refuse(library.error().message);

@@ -6,8 +6,8 @@
 #include <memory>
 #include <string>
 
-#include "base/bench.h"
 #include "base/threads.h"
+#include "bench/bench.h"
 #include "device/accelerator.h"
 
 namespace fovea {

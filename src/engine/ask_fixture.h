@@ -35,12 +35,12 @@ inline Engine load_engine(const LoadOptions& options = {}, const std::string& fo
 }
 
 // A conversation of the golden; its pictures are added to the session in their order.
-inline std::vector<Turn> turns_of(const nlohmann::json& chat, Session& session) {
-  std::vector<Turn> turns;
+inline std::vector<Message> messages_of(const nlohmann::json& chat, Session& session) {
+  std::vector<Message> messages;
   int images = 0;
-  for (const auto& turn : chat) {
-    Turn made{turn["role"], {}};
-    for (const std::string part : turn["parts"]) {
+  for (const auto& message : chat) {
+    Message made{message["role"], {}};
+    for (const std::string part : message["parts"]) {
       if (!part.ends_with(".png")) {
         made.parts.push_back({-1, part});
         continue;
@@ -49,9 +49,9 @@ inline std::vector<Turn> turns_of(const nlohmann::json& chat, Session& session) 
       EXPECT_TRUE(added) << added.error().message;
       made.parts.push_back({images++, ""});
     }
-    turns.push_back(std::move(made));
+    messages.push_back(std::move(made));
   }
-  return turns;
+  return messages;
 }
 
 // Every cell of level 0, 64 tokens past any end, five likely tokens a step: as the golden was made.

@@ -11,10 +11,10 @@ using test::ask_golden;
 using test::golden_options;
 using test::ids_of;
 using test::load_engine;
-using test::turns_of;
+using test::messages_of;
 
 void expect_golden(const Answer& answer, const nlohmann::json& golden) {
-  EXPECT_EQ(answer.trace.prompt, golden["prompt"]);
+  EXPECT_EQ(answer.trace.prompt, golden["prompt"].get<std::string>());
   EXPECT_EQ(answer.trace.usage.text_tokens + answer.trace.usage.image_tokens,
             static_cast<int64_t>(golden["prompt_ids"].size()));
   ASSERT_EQ(ids_of(answer), golden["tokens"].get<std::vector<int>>());
@@ -36,8 +36,8 @@ TEST(parity_ask, EveryConversationIsAnsweredAsTransformersDoes) {
   for (const auto& [name, golden] : ask_golden().items()) {
     SCOPED_TRACE(name);
     Session session = engine.session();
-    const auto turns = turns_of(golden["chat"], session);
-    const auto answer = session.ask(turns, golden_options());
+    const auto messages = messages_of(golden["chat"], session);
+    const auto answer = session.ask(messages, golden_options());
     ASSERT_TRUE(answer) << answer.error().message;
     expect_golden(*answer, golden);
     EXPECT_EQ(answer->finish, "length");
@@ -48,12 +48,12 @@ TEST(parity_ask, APlanOfEveryCellInAnyOrderIsTheUniformPlan) {
   const Engine engine = load_engine();
   const auto& golden = ask_golden()["one"];
   Session session = engine.session();
-  const auto turns = turns_of(golden["chat"], session);
+  const auto messages = messages_of(golden["chat"], session);
   AskOptions options = golden_options();
   options.plans.resize(1);
   for (int col = 6; col >= 0; --col)
     for (int row = 0; row < 3; ++row) options.plans[0].cells.push_back({0, row, col});
-  const auto answer = session.ask(turns, options);
+  const auto answer = session.ask(messages, options);
   ASSERT_TRUE(answer) << answer.error().message;
   expect_golden(*answer, golden);
 }

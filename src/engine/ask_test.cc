@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 #include <limits>
 
 #include "engine/ask_fixture.h"
@@ -116,6 +117,68 @@ TEST_F(AskTest, ASeedDecidesWhatIsDrawn) {
   EXPECT_EQ(ids_of(*ask(options)), ids_of(greedy)) << "the best of one is the best of all";
 }
 
+TEST_F(AskTest, ABiasBansATokenAndPenaltiesKeepTokensFromComingBack) {
+  AskOptions options;
+  options.max_tokens = 40;
+  options.ignore_end = true;
+  const std::vector<int> plain = ids_of(*ask(options));
+  options.logit_bias = {{plain[0], -100}, {5, 0}};
+  const std::vector<int> banned = ids_of(*ask(options));
+  EXPECT_EQ(std::count(banned.begin(), banned.end(), plain[0]), 0);
+  options.logit_bias = {{5, 100}};
+  EXPECT_EQ(ids_of(*ask(options)), std::vector<int>(40, 5));
+  options.presence_penalty = 2;
+  EXPECT_EQ(ids_of(*ask(options)), std::vector<int>(40, 5)) << "100 is more than 2";
+  // 2 less each time: before long a token of the model's own is better.
+  options.logit_bias = {{5, 60}};
+  options.frequency_penalty = 2;
+  const std::vector<int> penalised = ids_of(*ask(options));
+  EXPECT_GT(std::count(penalised.begin(), penalised.end(), 5), 20);
+  EXPECT_LT(std::count(penalised.begin(), penalised.end(), 5), 40);
+}
+
+TEST_F(AskTest, AnAnswerDoesNotEndBeforeItsLeastTokens) {
+  AskOptions options;
+  options.max_tokens = 30;
+  options.logit_bias = {{702, 100}};  // an end of answer, which comes up at once
+  const Answer at_once = *ask(options);
+  EXPECT_EQ(ids_of(at_once), std::vector{702});
+  options.least_tokens = 7;
+  const Answer later = *ask(options);
+  EXPECT_EQ(later.finish, "end");
+  ASSERT_EQ(later.tokens.size(), 8u);
+  EXPECT_EQ(later.tokens.back().id, 702);
+  for (size_t i = 0; i < 7; ++i)
+    EXPECT_TRUE(later.tokens[i].id != 702 && later.tokens[i].id != 700);
+  // With ignore_end the end may be drawn after them, and is a token like any other.
+  options.ignore_end = true;
+  const std::vector<int> on = ids_of(*ask(options));
+  ASSERT_EQ(on.size(), 30u);
+  EXPECT_EQ(std::find(on.begin(), on.end(), 702) - on.begin(), 7);
+}
+
+TEST_F(AskTest, AMaskDecidesWhatMayComeNext) {
+  AskOptions options;
+  options.max_tokens = 12;
+  options.ignore_end = true;
+  options.temperature = 1;
+  std::vector<int> seen;
+  options.mask = [&](std::span<const int> answer, std::span<uint64_t> allowed) {
+    seen.assign(answer.begin(), answer.end());
+    const uint64_t every_other = answer.size() % 2 == 0 ? 0x5555555555555555 : 0xAAAAAAAAAAAAAAAA;
+    for (uint64_t& word : allowed) word = every_other;
+  };
+  const std::vector<int> ids = ids_of(*ask(options));
+  ASSERT_EQ(ids.size(), 12u);
+  for (size_t i = 0; i < ids.size(); ++i) EXPECT_EQ(ids[i] % 2, static_cast<int>(i % 2)) << i;
+  EXPECT_EQ(seen, std::vector<int>(ids.begin(), ids.end() - 1));
+
+  options.mask = [](std::span<const int> answer, std::span<uint64_t> allowed) {
+    if (answer.size() == 3) std::fill(allowed.begin(), allowed.end(), 0);
+  };
+  expect_refused(options, "choosing token 4 of the answer: the mask allows none of the 720 tokens");
+}
+
 TEST_F(AskTest, LikelyTokensAreInOrderAndHoldTheChosenOne) {
   AskOptions options;
   options.max_tokens = 5;
@@ -166,6 +229,31 @@ TEST_F(AskTest, TheTraceHoldsWhatTheAnswerRestsOn) {
     })) << stage;
 }
 
+TEST_F(AskTest, EachTokenOfAnAnswerHasWhatItAttendedTo) {
+  AskOptions options;
+  options.budget_tokens = 10;
+  options.max_tokens = 4;
+  options.ignore_end = true;
+  const Answer plain = *ask(options);
+  options.answer_attention = true;
+  options.answers = 2;
+  const Answer answer = *ask(options);
+  EXPECT_EQ(answer.text, plain.text) << "reading attention out changes nothing";
+  ASSERT_EQ(answer.others.size(), 1u);
+  EXPECT_EQ(answer.others[0].tokens[0].attention, answer.tokens[0].attention)
+      << "both are drawn from the prompt's last token";
+  for (const AnswerToken& token : answer.tokens) {
+    ASSERT_EQ(token.attention.size(), 1u) << "one picture";
+    ASSERT_EQ(token.attention[0].size(), answer.trace.looks[0].plan.cells.size());
+    double sum = 0;
+    for (const float mass : token.attention[0]) sum += mass;
+    EXPECT_GT(sum, 0);
+    EXPECT_LT(sum, 1);
+  }
+  EXPECT_NE(answer.tokens[0].attention, answer.tokens[1].attention);
+  EXPECT_TRUE(plain.tokens[0].attention.empty());
+}
+
 TEST_F(AskTest, APromptLongerThanTheContextSaysBothLengths) {
   std::string question;
   for (int i = 0; i < 1500; ++i) question += "why ";
@@ -198,6 +286,11 @@ TEST_F(AskTest, BadOptionsAreRefused) {
   expect_refused({.sure = 1.5}, "1.5");
   expect_refused({.sure = nan}, "sure");
   expect_refused({.balance = "justice"}, "justice");
+  expect_refused({.tower_attention = "none"}, "there is no attention \"none\"");
+  expect_refused({.tower_attention = "hierarchical:2"}, "above 0 and up to 1");
+  expect_refused({.tower_attention = "dense,dense,dense,dense,dense,dense,dense,dense"},
+                 "more kinds than the tower has layers");
+  expect_refused({.text_attention = "local3"}, "\"local3\" is for the tower alone");
   AskOptions torn;
   torn.coupling = {Map(Grid{2, 3})};
   torn.coupling[0].score.pop_back();
@@ -209,8 +302,14 @@ TEST_F(AskTest, BadOptionsAreRefused) {
   expect_refused({.top_p = 1.5}, "1.5");
   expect_refused({.min_p = -0.5}, "-0.5");
   expect_refused({.repetition_penalty = 0}, "repetition");
+  expect_refused({.frequency_penalty = 2.5}, "frequency_penalty is 2.5");
+  expect_refused({.presence_penalty = nan}, "presence_penalty is nan");
+  expect_refused({.logit_bias = {{720, 1}}}, "token 720, but the model has tokens 0 to 719");
+  expect_refused({.logit_bias = {{7, 101}}}, "logit_bias of token 7 is 101");
+  expect_refused({.max_tokens = 8, .least_tokens = 9}, "least_tokens 9 is more than max_tokens 8");
+  expect_refused({.least_tokens = -1}, "least_tokens is -1");
   expect_refused({.stop = {"a", ""}}, "stop");
-  expect_refused({}, "<|image_pad|>", "what is <|image_pad|> here?");
+  expect_refused({.allow_special = true}, "<|image_pad|>", "what is <|image_pad|> here?");
   const auto plan = [](std::vector<Cell> cells) {
     AskOptions options;
     options.plans.resize(1);
@@ -223,18 +322,136 @@ TEST_F(AskTest, BadOptionsAreRefused) {
   expect_refused(plan({{99, 0, 0}}), "[99,0,0]");
 }
 
+TEST_F(AskTest, AGivenPlanKeepsToTheBudgetAndTheCanvas) {
+  AskOptions options;
+  options.max_tokens = 1;
+  options.plans.resize(1);
+  options.plans[0].cells = {{0, 0, 0}, {0, 1, 1}, {0, 2, 2}};
+  options.budget_tokens = 2;
+  expect_refused(options, "the plan has 3 cells, but the budget is 2");
+  options.budget_tokens = 3;
+  EXPECT_TRUE(ask(options));
+  options.plans[0].canvas = {224, 128};
+  expect_refused(options, "a canvas of 224x128 px, but this image has one of 224x96 px");
+  options.plans[0].canvas = {224, 96};
+  EXPECT_TRUE(ask(options));
+  options.plans.resize(2);
+  expect_refused(options, "2 plans were given for 1 images");
+}
+
+// Nothing is encoded, so nobody is asked whether to go on.
+TEST_F(AskTest, WhatCannotFitIsRefusedBeforeTheTowerRuns) {
+  int calls = 0;
+  AskOptions counted;
+  counted.keep_going = [&] { return ++calls > 0; };
+  std::string question;
+  for (int i = 0; i < 1500; ++i) question += "why ";
+  const auto long_text = ask(counted, question);
+  ASSERT_FALSE(long_text);
+  EXPECT_NE(long_text.error().message.find("context is 2,048"), std::string::npos);
+  EXPECT_EQ(calls, 0);
+
+  Session session = engine_.session();
+  ASSERT_TRUE(session.add(Image({1024, 1024})));
+  ASSERT_TRUE(session.add(Image({1024, 1024})));
+  for (const std::string plan : {"uniform", "glance+look", "quadtree"}) {
+    AskOptions options = counted;
+    options.plan = plan;
+    options.budget_tokens = plan == "uniform" ? -1 : 1024;
+    options.look = "mixed";
+    const auto answer = session.ask("What changed?", options);
+    ASSERT_FALSE(answer) << plan;
+    EXPECT_EQ(answer.error().kind, Error::Kind::kBadInput);
+    for (const char* must_say : {"of text, 2,048 of images", "context is 2,048"})
+      EXPECT_NE(answer.error().message.find(must_say), std::string::npos)
+          << plan << ": " << answer.error().message;
+    EXPECT_EQ(calls, 0) << plan;
+  }
+  EXPECT_TRUE(session.ask("And now?", {.budget_tokens = 8, .max_tokens = 1}));
+}
+
+// The checkpoint with a chat template that knows tools, one that tools/golden/chat.py compares.
+class AskWithTools : public testing::Test {
+ protected:
+  void SetUp() override {
+    namespace fs = std::filesystem;
+    folder_ = fs::temp_directory_path() / ("fovea-tools-" + std::to_string(getpid()));
+    fs::remove_all(folder_);
+    fs::copy(ask_path(), folder_);
+    std::ifstream file(source_dir() + "/tests/fixtures/chat/models.json");
+    const auto golden = nlohmann::json::parse(file);
+    for (const auto& model : golden["models"])
+      if (model["name"] == "qwen3_vl")
+        std::ofstream(folder_ / "chat_template.jinja") << model["template"].get<std::string>();
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::filesystem::path folder_;
+};
+
+TEST_F(AskWithTools, ToolsCallsAndTheirResultsReachTheTemplate) {
+  const Engine engine = load_engine({}, folder_.string());
+  Session session = engine.session();
+  ASSERT_TRUE(session.add(ask_path("wide.png")));
+  ASSERT_TRUE(session.add(ask_path("tall.png")));
+  std::vector<Message> messages = {{"user", {{0, ""}, {-1, "What is there?"}}}};
+  AskOptions options{.budget_tokens = 6, .look = "off", .max_tokens = 3};
+  const std::string question =
+      "<|im_start|>user\n<|vision_start|><|image_pad|><|vision_end|>What is there?<|im_end|>\n";
+  const std::string start = "<|im_start|>assistant\n";
+  EXPECT_EQ(session.ask(messages, options)->trace.prompt, question + start);
+
+  options.tools = R"([{"type":"function","function":{"name":"zoom","description":"a place"}}])";
+  const std::string tools =
+      "<|im_start|>system\n# Tools\n\n{\"type\": \"function\", \"function\": {\"name\": \"zoom\", "
+      "\"description\": \"a place\"}}<|im_end|>\n";
+  const auto first = session.ask(messages, options);
+  ASSERT_TRUE(first) << first.error().message;
+  EXPECT_EQ(first->trace.prompt, tools + question + start);
+
+  // The conversation goes on with what the tool gave, a picture too.
+  messages.push_back({"assistant", {}, R"([{"function":{"name":"zoom","arguments":{"x":1}}}])"});
+  messages.push_back({"tool", {{-1, "here: "}, {1, ""}}});
+  const auto second = session.ask(messages, options);
+  ASSERT_TRUE(second) << second.error().message;
+  EXPECT_EQ(second->trace.prompt,
+            tools + question + start + "<tool_call>\n{\"name\": \"zoom\", \"arguments\": " +
+                "{\"x\": 1}}\n</tool_call><|im_end|>\n<|im_start|>user\n<tool_response>\nhere: " +
+                "<|vision_start|><|image_pad|><|vision_end|>\n</tool_response><|im_end|>\n" +
+                start);
+  EXPECT_EQ(second->trace.looks.size(), 2u);
+  EXPECT_GT(second->trace.usage.kept_tokens, first->trace.usage.image_tokens);
+
+  // JSON is counted before anything is computed.
+  options.tools = "[{\"a\":[0" + [] {
+    std::string numbers;
+    for (int i = 0; i < 1500; ++i) numbers += ",1e9";
+    return numbers;
+  }() + "]}]";
+  const auto long_one = session.ask(messages, options);
+  ASSERT_FALSE(long_one);
+  EXPECT_NE(long_one.error().message.find("context is 2,048"), std::string::npos)
+      << long_one.error().message;
+}
+
 TEST_F(AskTest, BadTurnsAreRefused) {
   Session session = engine_.session();
   ASSERT_TRUE(session.add(ask_path("tall.png")));
-  const auto refused = [&](const std::vector<Turn>& turns, const std::string& must_say) {
-    const auto answer = session.ask(turns);
+  const auto refused = [&](const std::vector<Message>& messages, const std::string& must_say) {
+    const auto answer = session.ask(messages);
     ASSERT_FALSE(answer);
     EXPECT_NE(answer.error().message.find(must_say), std::string::npos) << answer.error().message;
   };
-  refused({}, "end with a turn of the user");
-  refused({{"assistant", {{-1, "Hi"}}}}, "end with a turn of the user");
+  refused({}, "end with a message of the user");
+  refused({{"assistant", {{-1, "Hi"}}}}, "end with a message of the user");
   refused({{"robot", {{-1, "Hi"}}}, {"user", {{-1, "Hi"}}}}, "robot");
   refused({{"user", {{1, ""}}}}, "image 1");
+  refused({{"user", {{-1, "Hi"}}, "[{}]"}}, "a message of the role \"user\" has tool_calls");
+  refused({{"user", {{-1, "Hi"}}}, {"assistant", {}, "[{"}, {"tool", {{-1, "1"}}}},
+          "tool_calls: it is not JSON, at byte 3");
+  refused({{"user", {{-1, "Hi"}}}, {"tool", {{-1, "1"}}}}, "the model has no chat template");
+  expect_refused({.tools = "{}"}, "tools: it is not a list of objects");
+  expect_refused({.tools = "[]"}, "the model has no chat template");
   EXPECT_FALSE(session.add(ask_path("missing.png")));
   EXPECT_TRUE(session.ask("Still there?", {.max_tokens = 1}));
 }

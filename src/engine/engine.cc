@@ -2,15 +2,20 @@
 // Engine: a model folder -> a model in memory.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
-#include <future>
 #include <optional>
 #include <utility>
 
+#include "base/out_of_memory.h"
+#include "base/start_async.h"
 #include "base/text.h"
 #include "engine/front_end.h"
 #include "engine/model.h"
+#include "engine/request.h"
+#include "engine/scheduler.h"
 #include "engine/session.h"
+#include "memory/key_values.h"
 #include "weights/loader.h"
 #include "weights/memory_need.h"
 #include "weights/model_folder.h"
@@ -29,8 +34,9 @@ Result<std::optional<WeightFormat>> format_of(const std::string& name) {
 
 // What a model is to be loaded for: the device, and the format its weights are kept in.
 struct Target {
-  std::shared_ptr<Accelerator> device;  // null: the CPU
-  std::optional<WeightFormat> format;   // none: as the files have them
+  std::shared_ptr<Accelerator> device;
+  std::optional<WeightFormat> format;  // none: as the files have them
+  bool in_host_memory = true;          // else the device says by itself what does not fit
 };
 
 Result<Target> target_of(const LoadOptions& options) {
@@ -38,15 +44,20 @@ Result<Target> target_of(const LoadOptions& options) {
   if (!format) return format.error();
   if (options.kernels != "best" && options.kernels != "portable")
     return bad_input(fmt::format("kernels {}: use best or portable", in_quotes(options.kernels)));
-  if (options.device == "cpu") return Target{nullptr, *format};
+  if (options.memory_bytes < 0)
+    return bad_input(fmt::format("memory of {} bytes: give 1 or more", options.memory_bytes));
+  if (options.device == "cpu") return Target{open_cpu(), *format};
+  if (options.memory_bytes > 0)
+    return bad_input(fmt::format("memory of {} bytes: {} makes room by itself; leave it out",
+                                 with_commas(options.memory_bytes), in_quotes(options.device)));
   if (format->value_or(WeightFormat::kBf16) != WeightFormat::kBf16)
     return bad_input(
-        fmt::format("weights {}: a GPU computes with bf16; leave --weights out, or use "
-                    "--device cpu",
+        fmt::format("weights {}: a GPU computes with bf16; leave the format out, or use "
+                    "device cpu",
                     in_quotes(options.weights)));
   auto device = open_accelerator(options.device, options.kernels == "portable");
   if (!device) return device.error();
-  return Target{std::move(*device), WeightFormat::kBf16};
+  return Target{std::move(*device), WeightFormat::kBf16, /*in_host_memory=*/false};
 }
 
 Result<Words> load_words(const std::string& folder, const ModelConfig& config) {
@@ -66,6 +77,23 @@ Result<Words> load_words(const std::string& folder, const ModelConfig& config) {
   return Words{std::move(*tokenizer), std::move(*chat)};
 }
 
+// A share for keys and values, and of that one for what only later sessions may want: the rest of
+// the machine's memory is other programs'.
+constexpr int64_t kShareOfFree = 2;
+constexpr int64_t kShareOfPool = 4;
+
+void make_pool(const LoadOptions& options, Model& model) {
+  const TextConfig& text = model.config().text;
+  const VisionConfig& vision = model.config().vision;
+  const int64_t capacity =
+      options.memory_bytes > 0 ? options.memory_bytes : available_memory_bytes() / kShareOfFree;
+  model.pool = std::make_shared<PagePool>(
+      PagePool::Settings{.page_bytes = std::max(page_bytes_for(text.num_kv_heads, text.head_dim),
+                                                page_bytes_for(vision.num_heads, vision.head_dim)),
+                         .capacity_bytes = capacity});
+  model.beginnings = std::make_unique<PrefixIndex>(model.pool, capacity / kShareOfPool);
+}
+
 }  // namespace
 
 Result<std::shared_ptr<const Model>> load_model(const std::string& folder,
@@ -79,14 +107,14 @@ Result<std::shared_ptr<const Model>> load_model(const std::string& folder,
   config.tie_word_embeddings = checkpoint->head_is_tied();
   const std::optional<WeightFormat> format = target->format;
   const WeightFormat kept = format.value_or(stored_format(*checkpoint));
-  // A device says by itself what does not fit.
-  if (target->device == nullptr)
+  if (target->in_host_memory)
     if (auto fits = check_memory(memory_need(config, kept, 0, 4), available_memory_bytes()); !fits)
       return fits.error();
 
-  if (!std::filesystem::exists(std::filesystem::path(folder) / "tokenizer.json"))
+  std::error_code error;
+  if (!std::filesystem::exists(std::filesystem::path(folder) / "tokenizer.json", error))
     return bad_input(fmt::format("{} has no tokenizer.json", folder));
-  auto words = std::async(std::launch::async, load_words, folder, config).share();
+  auto words = start_async([folder, config] { return load_words(folder, config); }).share();
   auto threads = std::make_unique<Threads>(options.threads > 0 ? options.threads : usable_cores());
   Loader loader(*threads, *checkpoint, options.on_progress);
   auto tower =
@@ -100,40 +128,52 @@ Result<std::shared_ptr<const Model>> load_model(const std::string& folder,
     if (!head) return head.error();
     gaze.emplace(std::move(*head));
   }
+  // A device copied what the loader left in place, so this is the last time that its files matter.
+  if (!target->in_host_memory)
+    if (auto intact = checkpoint->intact(); !intact) return intact.error();
   auto model = std::make_shared<Model>(std::move(threads), std::move(*checkpoint), kept,
                                        std::move(*tower), std::move(*decoder));
   model->device = target->device;
-  if (model->device) {
-    auto front_end = front_end_on(model->device, model->tower.on_device());
-    if (!front_end) return front_end.error();
-    model->front_end = std::move(*front_end);
-  }
+  auto front_end = front_end_on(model->device, model->tower.on_device(), *model->threads);
+  if (!front_end) return front_end.error();
+  model->front_end = std::move(*front_end);
+  if (target->in_host_memory) make_pool(options, *model);
   model->gaze = std::move(gaze);
-  model->in_place = !loader.in_place().empty();
+  model->in_place = target->in_host_memory && !loader.in_place().empty();
   model->words = std::move(words);
-  model->checked =
-      std::async(std::launch::async, [owner = model.get(), tensors = loader.check_later()] {
-        return check_values(owner->checkpoint, tensors, owner->stop);
-      }).share();
+  model->checked = start_async([owner = model.get(), tensors = loader.check_later()] {
+                     return check_values(owner->checkpoint, tensors, owner->stop);
+                   }).share();
   return std::shared_ptr<const Model>(std::move(model));
 }
 
+Model::Model(std::unique_ptr<Threads> its_threads, Checkpoint its_checkpoint,
+             WeightFormat its_format, Tower its_tower, Decoder its_decoder)
+    : threads(std::move(its_threads)),
+      checkpoint(std::move(its_checkpoint)),
+      format(its_format),
+      tower(std::move(its_tower)),
+      decoder(std::move(its_decoder)),
+      scheduler(std::make_unique<Scheduler>()) {}
+
 Model::~Model() {
   stop = true;
-  checked.wait();
+  if (checked.valid()) checked.wait();  // it is not where loading ended early
 }
 
 Status Model::sound() const {
   if (const Status& status = checked.get(); !status) return status;
-  return in_place ? checkpoint.intact() : Status(Done{});
+  return intact();
 }
 
 Result<Engine> Engine::load(const std::string& name, const LoadOptions& options) {
-  const auto folder = find_model(name);
-  if (!folder) return folder.error();
-  auto model = load_model(*folder, options);
-  if (!model) return model.error();
-  return Engine(std::move(*model));
+  return within_memory([&]() -> Result<Engine> {
+    const auto folder = find_model(name);
+    if (!folder) return folder.error();
+    auto model = load_model(*folder, options);
+    if (!model) return model.error();
+    return Engine(std::move(*model));
+  });
 }
 
 ModelInfo Engine::info() const {
@@ -143,14 +183,54 @@ ModelInfo Engine::info() const {
           .context_tokens = model_->config().text.max_positions};
 }
 
+MemoryUsage Engine::memory() const { return model_->pool ? model_->pool->usage() : MemoryUsage(); }
+
 Session Engine::session() const { return session_of(model_); }
+
+Result<Ticket> Engine::submit(Request request, Callbacks callbacks) const {
+  return session().submit(std::move(request), std::move(callbacks));
+}
+
+Result<std::vector<int>> Engine::tokenize(const std::string& text, bool special) const {
+  return within_memory([&]() -> Result<std::vector<int>> {
+    const Result<Words>& words = model_->words.get();
+    if (!words) return words.error();
+    return words->tokenizer.encode(text, special);
+  });
+}
+
+Result<std::string> Engine::detokenize(std::span<const int> ids, bool special) const {
+  return within_memory([&]() -> Result<std::string> {
+    const Result<Words>& words = model_->words.get();
+    if (!words) return words.error();
+    return words->tokenizer.decode(ids, !special);
+  });
+}
+
+Result<TokenTexts> Engine::vocabulary() const {
+  return within_memory([&]() -> Result<TokenTexts> {
+    const Result<Words>& words = model_->words.get();
+    if (!words) return words.error();
+    const Tokenizer& tokenizer = words->tokenizer;
+    const int size = model_->config().text.vocab_size;
+    TokenTexts made;
+    made.tokens.resize(static_cast<size_t>(size));
+    for (const int id : model_->config().eos_token_ids)
+      if (id >= 0 && id < size) made.end_ids.push_back(id);
+    for (int id = 0; id < size; ++id)
+      if (!tokenizer.is_special(id)) made.tokens[static_cast<size_t>(id)] = tokenizer.bytes(id);
+    return made;
+  });
+}
 
 Result<Answer> Engine::ask(const std::vector<std::string>& images, const std::string& question,
                            const AskOptions& options, const OnText& on_text) const {
-  Session asked = session();
-  for (const std::string& image : images)
-    if (auto added = asked.add(image); !added) return added.error();
-  return asked.ask(question, options, on_text);
+  return within_memory([&]() -> Result<Answer> {
+    Session asked = session();
+    for (const std::string& image : images)
+      if (auto added = asked.add(image); !added) return added.error();
+    return asked.ask(question, options, on_text);
+  });
 }
 
 }  // namespace fovea

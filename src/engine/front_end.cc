@@ -4,97 +4,90 @@
 #include <cstring>
 #include <utility>
 
-#include "base/check.h"
 #include "engine/see_parts.h"
 #include "gaze/gaze.h"
 #include "picture/picture.h"
+#include "pyramid/resize.h"
 #include "relevance/coupling.h"
 
 namespace fovea {
 
 Result<std::shared_ptr<DeviceFrontEnd>> front_end_on(const std::shared_ptr<Accelerator>& device,
-                                                     const std::shared_ptr<DeviceTower>& tower) {
-  const auto make = reinterpret_cast<MakeFrontEnd>(device->function(kMakeFrontEndSymbol));
-  FOVEA_CHECK(make != nullptr);
+                                                     const std::shared_ptr<DeviceTower>& tower,
+                                                     Threads& threads) {
+  const MakeFrontEnd make = device->maker<MakeFrontEnd>(kMakeFrontEndSymbol, make_cpu_front_end);
   Result<std::shared_ptr<DeviceFrontEnd>> made = failed("");
-  make(device, tower, made);
+  make(device, tower, threads, made);
   return made;
 }
 
-Prepared::Prepared(Size image_size, Pyramid pyramid, Detail its_detail)
-    : image(image_size),
-      detail(std::move(its_detail)),
-      canvas_(pyramid.canvas()),
-      pyramid_(std::move(pyramid)) {}
-
-Prepared::Prepared(Size image_size, Image canvas_pixels, std::shared_ptr<OnDevice> there)
-    : image(image_size),
-      on_device(std::move(there)),
-      canvas_(canvas_pixels.size),
-      pixels_(std::move(canvas_pixels)) {}
-
-const Pyramid& Prepared::pyramid(Threads& threads) const {
-  if (!pyramid_) pyramid_ = build_pyramid(threads, std::move(pixels_));
+const Pyramid& HostCanvas::pyramid(Threads& threads) {
+  if (!pyramid_) pyramid_ = build_pyramid_from(threads, pixels_);
   return *pyramid_;
 }
 
-Result<Prepared> prepare(Threads& threads, Image image, const CanvasLimits& limits,
-                         Stopwatch& watch, DeviceFrontEnd* device) {
-  const Size size = image.size;
-  const auto canvas = canvas_size(size, limits);
-  if (!canvas) return canvas.error();
-  Image fitted = fit_canvas(threads, std::move(image), *canvas);
-  watch.lap("canvas");
-  if (device != nullptr) {
-    const auto copy = [&](void* to, const void* from, size_t bytes) {
-      constexpr int64_t kChunk = int64_t{64} << 10;
-      threads.for_each(static_cast<int64_t>(bytes), kChunk, [&](int64_t begin, int64_t end) {
-        std::memcpy(static_cast<char*>(to) + begin, static_cast<const char*>(from) + begin,
-                    static_cast<size_t>(end - begin));
-      });
-    };
-    auto there = device->prepare(fitted, copy, watch);
-    if (!there) return there.error();
-    return Prepared(size, std::move(fitted), std::move(*there));
-  }
-  Pyramid pyramid = build_pyramid(threads, std::move(fitted));
-  watch.lap("pyramid");
-  Detail detail = measure_detail(threads, pyramid);
-  watch.lap("detail");
-  return Prepared(size, std::move(pyramid), std::move(detail));
+Image HostCanvas::take() && {
+  return pyramid_ ? std::move(*pyramid_).take_canvas() : std::move(pixels_);
 }
 
 namespace {
 
-// Relevance and plan in one go, for a scene without them.
-Result<Choice> choose_on_device(DeviceFrontEnd& device, const Prepared& prepared,
-                                const std::string& maker, const Map& coupling,
-                                const RelevanceParams& params, Scene scene, Stopwatch& watch) {
-  if (auto checked = check_plan(maker, scene); !checked) return checked.error();
-  auto made =
-      device.choose(*prepared.on_device, {.maker = maker,
-                                          .coupling = coupling.empty() ? nullptr : &coupling,
-                                          .relevance = params,
-                                          .fixations = std::move(scene.fixations),
-                                          .budget_tokens = scene.budget_tokens,
-                                          .gaze = scene.params});
-  if (!made) return made.error();
-  Choice choice;
-  choice.relevance = std::move(made->relevance);
-  choice.plan.maker = maker;
-  choice.plan.budget_tokens = scene.budget_tokens;
-  choice.plan.cells = std::move(made->cells);
-  choice.fixations = std::move(made->fixations);
-  watch.lap("plan");
-  return choice;
+// A canvas that gives its pixels back where it does not come to its end.
+class Borrowed {
+ public:
+  explicit Borrowed(Image& pixels)
+      : pixels_(pixels), canvas_(std::make_shared<HostCanvas>(pixels)) {}
+  ~Borrowed() {
+    if (canvas_ != nullptr) pixels_ = std::move(*canvas_).take();
+  }
+  Borrowed(const Borrowed&) = delete;
+  Borrowed& operator=(const Borrowed&) = delete;
+
+  const std::shared_ptr<HostCanvas>& canvas() const { return canvas_; }
+  std::shared_ptr<HostCanvas> keep() { return std::move(canvas_); }
+
+ private:
+  Image& pixels_;
+  std::shared_ptr<HostCanvas> canvas_;
+};
+
+// Of an image of `size`. The canvas stays as it was where this fails.
+Result<Prepared> prepare_canvas(Threads& threads, DeviceFrontEnd& device, Size size, Image& canvas,
+                                Stopwatch& watch) {
+  const auto copy = [&](void* to, const void* from, size_t bytes) {
+    constexpr int64_t kChunk = int64_t{64} << 10;
+    threads.for_each(static_cast<int64_t>(bytes), kChunk, [&](int64_t begin, int64_t end) {
+      std::memcpy(static_cast<char*>(to) + begin, static_cast<const char*>(from) + begin,
+                  static_cast<size_t>(end - begin));
+    });
+  };
+  Borrowed borrowed(canvas);
+  auto there = device.prepare(borrowed.canvas(), copy, watch);
+  if (!there) return there.error();
+  return Prepared{size, borrowed.keep(), std::move(*there)};
 }
 
 }  // namespace
 
-Result<Choice> choose(Threads& threads, const Prepared& prepared, const SeeOptions& options,
-                      Stopwatch& watch, DeviceFrontEnd* device) {
-  const auto params = relevance_params_of(options);
-  if (!params) return params.error();
+Result<Prepared> prepare(Threads& threads, DeviceFrontEnd& device, Image& image,
+                         const CanvasLimits& limits, Stopwatch& watch, bool keep) {
+  const Size size = image.size;
+  const auto canvas = canvas_size(size, limits);
+  if (!canvas) return canvas.error();
+  Image resized;
+  if (*canvas != size) {
+    resized = resize_bicubic(threads, image, *canvas);
+    if (!keep) image = {};
+  }
+  watch.lap("canvas");
+  auto prepared = prepare_canvas(threads, device, size, *canvas != size ? resized : image, watch);
+  if (prepared) image = {};
+  return prepared;
+}
+
+Result<Choice> choose(DeviceFrontEnd& device, const Prepared& prepared, const SeeSettings& settings,
+                      Stopwatch& watch) {
+  const SeeOptions& options = settings.options;
   if (const auto checked = check_coupling(options.coupling); !checked) return checked.error();
   const Size canvas = prepared.canvas();
   auto fixations = fixations_on_canvas(options.fixations, prepared.image, canvas);
@@ -102,26 +95,26 @@ Result<Choice> choose(Threads& threads, const Prepared& prepared, const SeeOptio
 
   Map coupling = options.coupling;
   if (coupling.empty() && !fixations->empty()) coupling = couple_points(*fixations, canvas);
-  Scene scene{.canvas = canvas,
-              .fixations = std::move(*fixations),
-              .budget_tokens = budget_of(options),
-              .params = gaze_params_of(options)};
-  if (device != nullptr)
-    return choose_on_device(*device, prepared, options.plan, coupling, *params, std::move(scene),
-                            watch);
+  const PlanRequest request{.maker = settings.maker,
+                            .coupling = coupling.empty() ? nullptr : &coupling,
+                            .relevance = relevance_params_of(settings),
+                            .fixations = std::move(*fixations),
+                            .budget_tokens = budget_of(settings),
+                            .gaze = gaze_params_of(settings)};
+  if (auto checked = check_plan(request.maker, {.canvas = canvas,
+                                                .fixations = request.fixations,
+                                                .budget_tokens = request.budget_tokens,
+                                                .params = request.gaze});
+      !checked)
+    return checked.error();
+  auto made = device.choose(*prepared.on_device, request, watch);
+  if (!made) return made.error();
   Choice choice;
-  choice.relevance = measure_relevance(threads, prepared.pyramid(threads),
-                                       coupling.empty() ? nullptr : &coupling, *params);
-  watch.lap("relevance");
-
-  scene.relevance = &choice.relevance.relevance;
-  scene.detail = &prepared.detail;
-  if (scene.fixations.empty() && options.plan == "cortical")
-    scene.fixations = find_fixations(*scene.relevance, canvas, scene.params.fixation_count);
-  auto plan = make_plan(options.plan, scene);
-  if (!plan) return plan.error();
-  choice.plan = std::move(*plan);
-  choice.fixations = std::move(scene.fixations);
+  choice.relevance = std::move(made->relevance);
+  choice.plan.maker = maker_name(request.maker);
+  choice.plan.budget_tokens = request.budget_tokens;
+  choice.plan.cells = std::move(made->cells);
+  choice.fixations = std::move(made->fixations);
   watch.lap("plan");
   return choice;
 }

@@ -4,47 +4,38 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/stopwatch.h"
 #include "base/threads.h"
 #include "engine/device_front_end.h"
+#include "engine/see_parts.h"
 #include "fovea/fovea.h"
 #include "pyramid/canvas.h"
-#include "pyramid/pyramid.h"
 #include "relevance/relevance.h"
 
 namespace fovea {
 
-// An image on its canvas. Where a device has the pyramid, the CPU makes one of its own when a
-// person wants to see it.
-class Prepared {
- public:
-  Prepared(Size image_size, Pyramid pyramid, Detail its_detail);
-  Prepared(Size image_size, Image canvas_pixels, std::shared_ptr<OnDevice> there);
-
-  Size canvas() const { return canvas_; }
-  const Pyramid& pyramid(Threads& threads) const;
-
+// An image on its canvas: in the host's memory, and as its device has it.
+struct Prepared {
   Size image;
-  Detail detail;                        // empty until a device was asked for it
-  std::shared_ptr<OnDevice> on_device;  // null: the CPU
+  std::shared_ptr<HostCanvas> here;
+  std::shared_ptr<OnDevice> on_device;
 
- private:
-  Size canvas_;
-  mutable Image pixels_;  // until the pyramid has them
-  mutable std::optional<Pyramid> pyramid_;
+  Size canvas() const { return here->size(); }
+  const Pyramid& pyramid(Threads& threads) const { return here->pyramid(threads); }
 };
 
-// Fits the image to its canvas and builds the pyramid, on the device where one is given.
-Result<Prepared> prepare(Threads& threads, Image image, const CanvasLimits& limits,
-                         Stopwatch& watch, DeviceFrontEnd* device = nullptr);
-
-// The device's own; the tower is null where nothing is encoded.
+// The device's own, which refers to the threads; the tower is null where nothing is encoded.
 Result<std::shared_ptr<DeviceFrontEnd>> front_end_on(const std::shared_ptr<Accelerator>& device,
-                                                     const std::shared_ptr<DeviceTower>& tower);
+                                                     const std::shared_ptr<DeviceTower>& tower,
+                                                     Threads& threads);
+
+// Fits the image to its canvas and has the device build the pyramid. Takes the image's memory; with
+// `keep`, only where all goes well, which holds it a little longer.
+Result<Prepared> prepare(Threads& threads, DeviceFrontEnd& device, Image& image,
+                         const CanvasLimits& limits, Stopwatch& watch, bool keep = false);
 
 struct Choice {
   Relevance relevance;
@@ -55,8 +46,8 @@ struct Choice {
 
 // Measures relevance and makes the plan. Fixations steer every maker: where no coupling is given,
 // nearness to them stands for it.
-Result<Choice> choose(Threads& threads, const Prepared& prepared, const SeeOptions& options,
-                      Stopwatch& watch, DeviceFrontEnd* device = nullptr);
+Result<Choice> choose(DeviceFrontEnd& device, const Prepared& prepared, const SeeSettings& settings,
+                      Stopwatch& watch);
 
 // What a person may look at, out of both; the maps are moved out of `choice`. `patches` and the
 // stages in `watch` go into the caption.

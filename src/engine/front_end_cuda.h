@@ -18,7 +18,7 @@
 namespace fovea {
 
 // A canvas and what was measured of it.
-struct PreparedOnDevice : OnDevice {
+struct PreparedOnDevice : OnDevice, std::enable_shared_from_this<PreparedOnDevice> {
   PyramidsOnDevice pyramid;
   RelevanceMemory relevance;
   DetailMemory detail;
@@ -27,18 +27,22 @@ struct PreparedOnDevice : OnDevice {
   size_t bytes() const override { return pyramid.bytes(); }
 };
 
-class CudaFrontEnd : public DeviceFrontEnd {
+class CudaFrontEnd : public DeviceFrontEnd, public PutOffWork {
  public:
   CudaFrontEnd(std::shared_ptr<CudaAccelerator> device, std::shared_ptr<CudaTower> tower)
       : device_(std::move(device)), tower_(std::move(tower)) {}
 
-  Result<std::shared_ptr<OnDevice>> prepare(const Image& canvas, const CopyBytes& copy,
-                                            Stopwatch& watch) override;
+  Result<std::shared_ptr<OnDevice>> prepare(const std::shared_ptr<HostCanvas>& canvas,
+                                            const CopyBytes& copy, Stopwatch& watch) override;
   Result<PictureMeasures> measures(OnDevice& prepared) override;
-  Result<PlanAnswer> choose(OnDevice& prepared, const PlanRequest& request) override;
+  Result<PlanAnswer> choose(OnDevice& prepared, const PlanRequest& request,
+                            Stopwatch& watch) override;
   Result<int64_t> sample(OnDevice& prepared, std::span<const Cell> cells) override;
-  Result<VisualTokens> encode(OnDevice& prepared, std::span<const Cell> cells, TowerMemory& memory,
+  Result<VisualTokens> encode(OnDevice& prepared, std::span<const Cell> cells,
+                              const CellBlock* crop, TowerMemory& memory,
                               const EncodeOptions& options, Stopwatch& watch) override;
+  void start() override;
+  ~CudaFrontEnd() override;
 
  private:
   // Where plans are made; grows.
@@ -56,6 +60,24 @@ class CudaFrontEnd : public DeviceFrontEnd {
     DeviceMemory<PatchPlace> places;
   };
 
+  // Cells that are to be encoded.
+  struct PutOff {
+    std::shared_ptr<const PreparedOnDevice> prepared;
+    std::vector<Cell> cells;
+    std::vector<PatchPlace> places;  // of a crop; empty: those of the cells
+    TowerRequest request;
+    std::shared_ptr<OnDevice> memory;  // of the request
+    std::vector<float> biases;         // by size; empty: none
+    std::shared_ptr<TokensOnDevice> tokens;
+  };
+  // Of a pass, unless one image has more: enough to fill a device, which then works while the host
+  // prepares the images that follow.
+  static constexpr int kMostRows = 2048;
+
+  int put_off_rows() const;
+  // With a watch, patches are a stage.
+  void run_put_off(const EncodeOptions& options, Stopwatch* watch);
+  Status run_pass(std::span<PutOff* const> pass, const EncodeOptions& options, Stopwatch* watch);
   Result<RelevanceWorkspace*> workspace_for(Size canvas);
   Status sample_into(const PreparedOnDevice& prepared, std::span<const Cell> cells,
                      DevicePatches patches);
@@ -69,6 +91,7 @@ class CudaFrontEnd : public DeviceFrontEnd {
   Staging staging_;
   Downloads downloads_;
   PlanMemory plans_;
+  std::vector<PutOff> put_off_;
   // By canvas; a few, since most pictures of a process are of few sizes.
   std::map<std::pair<int, int>, std::unique_ptr<RelevanceWorkspace>> workspaces_;
 };

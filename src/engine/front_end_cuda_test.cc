@@ -42,10 +42,18 @@ class FrontEndCuda : public CudaTest {
     front_end_ = std::make_unique<CudaFrontEnd>(device_, nullptr);
   }
 
+  // On both devices.
+  Prepared prepared_by(DeviceFrontEnd& front_end, Image canvas) {
+    const Size size = canvas.size;
+    return *prepare(threads_, front_end, canvas, {.min_pixels = 1, .max_pixels = size.pixels()},
+                    watch_);
+  }
+
   std::shared_ptr<CudaAccelerator> device_;
   std::unique_ptr<CudaFrontEnd> front_end_;
   Stopwatch watch_;
   Threads threads_{1};
+  std::shared_ptr<DeviceFrontEnd> cpu_ = *front_end_on(open_cpu(), nullptr, threads_);
 };
 
 void expect_near(const Map& map, const Map& expected) {
@@ -58,9 +66,8 @@ TEST_F(FrontEndCuda, MeasuresWhatTheCpuMeasures) {
   for (const Size size : {Size{32, 32}, Size{320, 192}, Size{96, 512}}) {
     const Image canvas = scene(size, 3);
     const Pyramid pyramid = build_pyramid(threads_, canvas);
-    const auto prepared = front_end_->prepare(canvas, {}, watch_);
-    ASSERT_TRUE(prepared);
-    const auto measures = front_end_->measures(**prepared);
+    const Prepared prepared = prepared_by(*front_end_, canvas);
+    const auto measures = front_end_->measures(*prepared.on_device);
     ASSERT_TRUE(measures);
     const Relevance expected = measure_picture(threads_, pyramid);
     expect_near(measures->relevance.information, expected.information);
@@ -72,27 +79,26 @@ TEST_F(FrontEndCuda, MeasuresWhatTheCpuMeasures) {
 TEST_F(FrontEndCuda, ChoosesWhatTheCpuChooses) {
   const Size size{320, 256};
   const Image canvas = scene(size, 8);
-  const auto prepared = front_end_->prepare(canvas, {}, watch_);
-  ASSERT_TRUE(prepared);
-  const Prepared here(size, build_pyramid(threads_, canvas),
-                      measure_detail(threads_, build_pyramid(threads_, canvas)));
+  const Prepared there = prepared_by(*front_end_, canvas);
+  const Prepared here = prepared_by(*cpu_, canvas);
   for (const PlanMaker& maker : plan_makers()) {
     for (const bool asked : {false, true}) {
       SeeOptions options;
-      options.plan = maker.name;
+      options.plan = maker.name();
       options.budget_tokens = 20;
       if (asked) options.coupling = random_map({4, 5}, 6);
       if (asked) options.fixations = {{100, 90}};
+      const auto settings = settings_of(options);
+      ASSERT_TRUE(settings);
       Stopwatch watch;
-      const Prepared there(size, canvas, *prepared);
-      const auto choice = choose(threads_, there, options, watch, front_end_.get());
-      const auto expected = choose(threads_, here, options, watch);
-      ASSERT_TRUE(choice && expected) << maker.name;
+      const auto choice = choose(*front_end_, there, *settings, watch);
+      const auto expected = choose(*cpu_, here, *settings, watch);
+      ASSERT_TRUE(choice && expected) << maker.name();
       expect_near(choice->relevance.relevance, expected->relevance.relevance);
       EXPECT_EQ(choice->relevance.coupling.empty(), expected->relevance.coupling.empty());
-      EXPECT_EQ(choice->plan.cells, expected->plan.cells) << maker.name << asked;
-      EXPECT_EQ(choice->fixations, expected->fixations) << maker.name << asked;
-      const auto bytes = front_end_->sample(**prepared, choice->plan.cells);
+      EXPECT_EQ(choice->plan.cells, expected->plan.cells) << maker.name() << asked;
+      EXPECT_EQ(choice->fixations, expected->fixations) << maker.name() << asked;
+      const auto bytes = front_end_->sample(*there.on_device, choice->plan.cells);
       ASSERT_TRUE(bytes);
       EXPECT_EQ(*bytes, int64_t{choice->plan.tokens()} * kPatchesPerCell * kPatchValues);
     }
@@ -101,16 +107,11 @@ TEST_F(FrontEndCuda, ChoosesWhatTheCpuChooses) {
 
 TEST_F(FrontEndCuda, RefusesWhatTheCpuRefuses) {
   const Image canvas = scene({64, 64}, 1);
-  const auto prepared = front_end_->prepare(canvas, {}, watch_);
-  ASSERT_TRUE(prepared);
-  const Prepared there(canvas.size, canvas, *prepared);
+  const Prepared there = prepared_by(*front_end_, canvas);
   Stopwatch watch;
-  for (const auto& [plan, budget] : {std::pair("quadtree", 0), std::pair("sideways", 8)}) {
-    SeeOptions options;
-    options.plan = plan;
-    options.budget_tokens = budget;
-    EXPECT_FALSE(choose(threads_, there, options, watch, front_end_.get())) << plan;
-  }
+  SeeSettings settings;
+  settings.options.budget_tokens = 0;
+  EXPECT_FALSE(choose(*front_end_, there, settings, watch));
 }
 
 // More sizes than workspaces are kept of.
@@ -118,9 +119,8 @@ TEST_F(FrontEndCuda, ManySizesInTurn) {
   for (int round = 0; round < 2; ++round)
     for (int side = 1; side <= 10; ++side) {
       const Image canvas = scene({32 * side, 32}, static_cast<unsigned>(side));
-      const auto prepared = front_end_->prepare(canvas, {}, watch_);
-      ASSERT_TRUE(prepared);
-      const auto measures = front_end_->measures(**prepared);
+      const Prepared prepared = prepared_by(*front_end_, canvas);
+      const auto measures = front_end_->measures(*prepared.on_device);
       ASSERT_TRUE(measures);
       EXPECT_EQ(measures->detail.lost,
                 measure_detail(threads_, build_pyramid(threads_, canvas)).lost);

@@ -47,23 +47,31 @@ std::vector<float> shares_of(const nlohmann::json& one) {
   auto image = read_image(gaze_path("scene.png"));
   EXPECT_TRUE(image) << image.error().message;
   const ProcessorConfig& processor = model->checkpoint.processor();
-  view.prepared.emplace(
-      *prepare(threads, std::move(*image), {processor.min_pixels, processor.max_pixels}, watch));
+  view.prepared.emplace(*prepare(threads, *model->front_end, *image,
+                                 {processor.min_pixels, processor.max_pixels}, watch));
   const Size canvas = view.prepared->canvas();
   std::vector<Cell> glance = cells_of(one["cells"]);
   glance.resize(one["glance"]);
   Looked looked;
-  EXPECT_TRUE(show_cells(*model, view, glance, true, nullptr, looked));
-  const std::vector<Turn> turns = {{"user", {{0, ""}, {-1, one["question"]}}}};
-  const auto prompt = make_token_prompt(*model, turns, state.views);
+  const auto shown = show_cells(*model, view, glance, true, nullptr, looked);
+  EXPECT_TRUE(shown && *shown);
+  const std::vector<Message> messages = {{"user", {{0, ""}, {-1, one["question"]}}}};
+  const AskOptions defaults;
+  const std::function<bool()> keep_going = [] { return true; };
+  const auto prompt = make_token_prompt({.model = *model,
+                                         .messages = messages,
+                                         .images = {},
+                                         .views = state.views,
+                                         .options = defaults,
+                                         .keep_going = keep_going});
   EXPECT_TRUE(prompt);
 
   HiddenReadout hidden;
   hidden.layers = model->gaze->config().layer;
-  DecodeOptions options;
+  ForwardOptions options;
   options.hidden = &hidden;
   const RunStorage run = run_of(*prompt, 0, prompt->tokens());
-  EXPECT_TRUE(model->decoder.read(threads, run.run, state.memory, options));
+  EXPECT_TRUE(*model->decoder.read(threads, run.run, state.memory, options));
   const ImageRange& range = prompt->images.front();
   const int64_t width = model->config().text.hidden_size;
   const auto keys = model->gaze->keys(threads, hidden.hidden.data() + range.begin * width,
@@ -104,7 +112,7 @@ TEST(parity_gaze, TheLookAndTheAnswerAreThose) {
         // A share within 1e-5 moves a score of about half by 0.2 steps; a mean may round twice.
         EXPECT_NEAR(coupling.at(row, col), one["coupling"][row][col].get<int>(), 1)
             << row << "," << col;
-    EXPECT_EQ(answer->trace.prompt, one["prompt"]);
+    EXPECT_EQ(answer->trace.prompt, one["prompt"].get<std::string>());
     ASSERT_EQ(ids_of(*answer), one["tokens"].get<std::vector<int>>());
     for (size_t step = 0; step < answer->tokens.size(); ++step)
       for (size_t i = 0; i < 5; ++i) {

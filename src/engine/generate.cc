@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "engine/answer_parts.h"
@@ -14,10 +15,112 @@
 namespace fovea {
 namespace {
 
-// The text of an answer on its way out: ids become text, stop strings end it.
-class Output {
+// By the CPU's sampler, from logits in its memory.
+class SampledGenerator : public Generator {
  public:
-  Output(const Tokenizer& tokenizer, StopStrings stops, const OnText& on_text, Answer& answer)
+  SampledGenerator(const GeneratorInput& input, Buffer<float> logits, Sampler sampler,
+                   Answer& answer)
+      : Generator(input, answer), sampler_(std::move(sampler)) {
+    step_.memory = &input.state.memory;
+    step_.options.keep_going = input.keep_going;
+    step_.options.attention = input.state.text_attention;
+    if (!step_.options.attention.is_dense()) images_ = visual_ranges(input.prompt);
+    step_.options.images = images_;
+    step_.wants_logits = true;
+    step_.logits = std::move(logits);
+    if (!input.options.answer_attention || input.attention.last_mass.empty()) return;
+    const auto keys = static_cast<int64_t>(input.attention.last_mass.size());
+    most_attended_ = kMostAnswerAttention / input.options.answers / keys;
+    readout_ = input.attention;
+    readout_.query_begin = 0;
+    readout_.query_end = 1;
+    readout_.wants_last = false;
+    readout_.mass = readout_.last_mass;  // what the first token is drawn from
+  }
+
+  ForwardRequest* step() override {
+    step_.options.readout = count_ < most_attended_ ? &readout_ : nullptr;
+    at_ = text_position(input_.prompt.next_position + static_cast<float>(count_ - 1));
+    step_.run = {{&last_, 1}, {&at_, 1}, {}};
+    return &step_;
+  }
+
+ private:
+  Result<std::optional<SampledToken>> next() override {
+    if (!step_.status) return step_.status.error();
+    if (step_.stopped) return std::optional<SampledToken>();
+    if (auto intact = input_.state.model->intact(); !intact) return intact.error();
+    const std::span<const float> logits(step_.logits.data(), step_.logits.size());
+    if (input_.options.on_logits) input_.options.on_logits(logits);
+    auto sampled = sampler_.sample(logits);
+    if (!sampled) return sampled.error();
+    if (count_ < most_attended_) attended_.push_back(readout_.mass);
+    last_ = sampled->id;
+    ++count_;
+    return std::optional(std::move(*sampled));
+  }
+
+  ForwardRequest step_;             // its logits serve from token to token
+  std::vector<TokenRange> images_;  // where attention is not dense
+  TokenPosition at_;
+  Sampler sampler_;
+  AttentionReadout readout_;
+  int64_t most_attended_ = 0;  // tokens of which it is kept
+  int last_ = 0;
+  int64_t count_ = 0;
+};
+
+// By the device itself.
+class DeviceGenerator : public Generator {
+ public:
+  DeviceGenerator(const GeneratorInput& input, std::unique_ptr<DeviceAnswer> drawn, Answer& answer)
+      : Generator(input, answer), drawn_(std::move(drawn)) {}
+  ForwardRequest* step() override { return nullptr; }
+  DeviceAnswer* on_device() override { return drawn_.get(); }
+
+ private:
+  Result<std::optional<SampledToken>> next() override {
+    if (!input_.keep_going()) return std::optional<SampledToken>();
+    auto sampled = drawn_->next();
+    if (!sampled) return sampled.error();
+    return std::optional(std::move(*sampled));
+  }
+
+  std::unique_ptr<DeviceAnswer> drawn_;
+};
+
+AnswerToken answer_token(const Tokenizer& tokenizer, const SampledToken& sampled) {
+  AnswerToken token;
+  token.id = sampled.id;
+  token.token = tokenizer.bytes(sampled.id);
+  token.logprob = sampled.logprob;
+  for (const TokenChance& chance : sampled.most_likely)
+    token.likely.push_back({chance.id, std::string(tokenizer.bytes(chance.id)), chance.logprob});
+  return token;
+}
+
+}  // namespace
+
+SamplingOptions sampling_of(const AskOptions& options, int answer) {
+  return {.temperature = options.temperature,
+          .top_k = options.top_k,
+          .top_p = options.top_p,
+          .min_p = options.min_p,
+          .repetition_penalty = options.repetition_penalty,
+          .frequency_penalty = options.frequency_penalty,
+          .presence_penalty = options.presence_penalty,
+          .logit_bias = options.logit_bias,
+          .least_tokens = options.least_tokens,
+          .mask = options.mask,
+          .seed = options.seed + static_cast<uint64_t>(answer),
+          .most_likely = options.likely_tokens};
+}
+
+// The text of an answer on its way out: ids become text, stop strings end it.
+class Generator::Output {
+ public:
+  Output(const Tokenizer& tokenizer, StopStrings stops,
+         const std::function<bool(std::string_view)>& on_text, Answer& answer)
       : stream_(tokenizer), stops_(std::move(stops)), on_text_(on_text), answer_(answer) {}
 
   // False where the answer ends with this token, for the reason in answer.finish.
@@ -36,151 +139,89 @@ class Output {
  private:
   bool show(const std::string& piece) {
     answer_.text += piece;
-    if (!on_text_ || on_text_(piece)) return true;
+    if (piece.empty() || !on_text_ || on_text_(piece)) return true;
     answer_.finish = "cancelled";
     return false;
   }
 
   TextStream stream_;
   StopStrings stops_;
-  const OnText& on_text_;
+  const std::function<bool(std::string_view)>& on_text_;
   Answer& answer_;
 };
 
-// Draws the tokens of an answer, reading each before the next.
-class TokenSource {
- public:
-  TokenSource() = default;
-  TokenSource(const TokenSource&) = delete;
-  TokenSource& operator=(const TokenSource&) = delete;
-  virtual ~TokenSource() = default;
-  virtual Result<SampledToken> next() = 0;
-};
+Generator::Generator(const GeneratorInput& input, Answer& answer)
+    : input_(input),
+      answer_(answer),
+      most_tokens_(room_for_answer(*input.state.model, input.prompt, input.options)) {}
+Generator::~Generator() = default;
 
-// By the CPU's sampler, from logits in its memory.
-class SampledSource : public TokenSource {
- public:
-  SampledSource(SessionState& state, const TokenPrompt& prompt, const Buffer<float>& logits,
-                Sampler sampler, const AskOptions& options)
-      : state_(state),
-        prompt_(prompt),
-        present_(&logits),
-        sampler_(std::move(sampler)),
-        on_logits_(options.on_logits) {}
-
-  Result<SampledToken> next() override {
-    if (count_ > 0) {
-      const Model& model = *state_.model;
-      const TokenPosition at =
-          text_position(prompt_.next_position + static_cast<float>(count_ - 1));
-      next_ = model.decoder.decode(*model.threads, {{&last_, 1}, {&at, 1}, {}}, state_.memory);
-      if (next_.empty()) return model.worked().error();
-      present_ = &next_;
-    }
-    if (on_logits_) on_logits_({present_->data(), present_->size()});
-    auto sampled = sampler_.sample({present_->data(), present_->size()});
-    if (sampled) last_ = sampled->id;
-    ++count_;
-    return sampled;
-  }
-
- private:
-  SessionState& state_;
-  const TokenPrompt& prompt_;
-  const Buffer<float>* present_;
-  Buffer<float> next_;
-  Sampler sampler_;
-  const std::function<void(std::span<const float>)>& on_logits_;
-  int last_ = 0;
-  int64_t count_ = 0;
-};
-
-// By the device itself.
-class DeviceSource : public TokenSource {
- public:
-  DeviceSource(SessionState& state, std::unique_ptr<DeviceAnswer> answer)
-      : state_(state), answer_(std::move(answer)) {}
-  Result<SampledToken> next() override { return answer_->next(state_.memory); }
-
- private:
-  SessionState& state_;
-  std::unique_ptr<DeviceAnswer> answer_;
-};
-
-Result<std::unique_ptr<TokenSource>> source_of(SessionState& state, const TokenPrompt& prompt,
-                                               const Buffer<float>& logits,
-                                               const AskOptions& options, int64_t most_tokens) {
-  const Model& model = *state.model;
-  if (leave_logits(model, options)) {
-    auto answer = model.decoder.answer(
-        state.memory, {sampling_of(options), prompt.ids, prompt.next_position, most_tokens});
-    if (!answer) return answer.error();
-    return std::unique_ptr<TokenSource>(std::make_unique<DeviceSource>(state, std::move(*answer)));
-  }
-  auto sampler = Sampler::make(sampling_of(options), model.config().text.vocab_size);
-  if (!sampler) return sampler.error();
-  sampler->add_context(prompt.ids);
-  return std::unique_ptr<TokenSource>(
-      std::make_unique<SampledSource>(state, prompt, logits, std::move(*sampler), options));
-}
-
-AnswerToken answer_token(const Tokenizer& tokenizer, const SampledToken& sampled) {
-  AnswerToken token;
-  token.id = sampled.id;
-  token.token = tokenizer.bytes(sampled.id);
-  token.logprob = sampled.logprob;
-  for (const TokenChance& chance : sampled.most_likely)
-    token.likely.push_back({chance.id, std::string(tokenizer.bytes(chance.id)), chance.logprob});
-  return token;
-}
-
-}  // namespace
-
-SamplingOptions sampling_of(const AskOptions& options) {
-  return {.temperature = options.temperature,
-          .top_k = options.top_k,
-          .top_p = options.top_p,
-          .min_p = options.min_p,
-          .repetition_penalty = options.repetition_penalty,
-          .seed = options.seed,
-          .most_likely = options.likely_tokens};
-}
-
-Status generate(SessionState& state, const TokenPrompt& prompt, const Buffer<float>& logits,
-                const AskOptions& options, const OnText& on_text, Stopwatch& watch,
-                Answer& answer) {
-  const Model& model = *state.model;
-  const Tokenizer& tokenizer = model.words.get()->tokenizer;
-  auto stops = StopStrings::make(options.stop);
+Result<std::unique_ptr<Generator>> Generator::start(const GeneratorInput& input,
+                                                    Buffer<float> logits, Answer& answer) {
+  const Model& model = *input.state.model;
+  auto stops = StopStrings::make(input.options.stop);
   if (!stops) return stops.error();
-  Output output(tokenizer, std::move(*stops), on_text, answer);
-  const std::vector<int>& ends = model.config().eos_token_ids;
-  const int64_t most = room_for_answer(model, prompt, options);
-  auto source = source_of(state, prompt, logits, options, most);
-  if (!source) return source.error();
-
-  answer.finish = "length";
-  for (int64_t count = 0; count < most; ++count) {
-    const auto sampled = (*source)->next();
-    if (!sampled) return sampled.error();
-    if (count > 0) {
-      const TokenPosition at = text_position(prompt.next_position + static_cast<float>(count - 1));
-      state.kept.push_back({answer.tokens.back().id, -1, 0, 0, at});
-    }
-    answer.tokens.push_back(answer_token(tokenizer, *sampled));
-    watch.lap(count == 0 ? "sample" : "generate");
-    answer.tokens.back().ms = watch.laps().back().ms;
-    if (count == 0) answer.trace.times.push_back({"first_token", watch.total_ms()});
-    if (!options.ignore_end && std::find(ends.begin(), ends.end(), sampled->id) != ends.end()) {
-      answer.finish = "end";
-      break;
-    }
-    if (!output.add(sampled->id)) break;
+  std::unique_ptr<Generator> generator;
+  if (leave_logits(model, input.options)) {
+    auto drawn = model.decoder.answer(
+        input.state.memory,
+        {sampling_of(input.options, input.answer), input.prompt.ids, input.prompt.next_position,
+         room_for_answer(model, input.prompt, input.options)});
+    if (!drawn) return drawn.error();
+    generator = std::make_unique<DeviceGenerator>(input, std::move(*drawn), answer);
+  } else {
+    auto sampler = Sampler::make(sampling_of(input.options, input.answer),
+                                 model.config().text.vocab_size, model.config().eos_token_ids);
+    if (!sampler) return sampler.error();
+    sampler->add_context(input.prompt.ids);
+    generator =
+        std::make_unique<SampledGenerator>(input, std::move(logits), std::move(*sampler), answer);
   }
-  output.finish();
-  answer.trace.usage.answer_tokens = static_cast<int64_t>(answer.tokens.size());
-  watch.lap("generate");
-  return Done{};
+  generator->output_ = std::make_unique<Output>(model.words.get()->tokenizer, std::move(*stops),
+                                                input.on_text, answer);
+  answer.finish = "length";
+  return generator;
+}
+
+Result<bool> Generator::draw() {
+  const Model& model = *input_.state.model;
+  const auto drawn = next();
+  if (!drawn) return drawn.error();
+  const std::optional<SampledToken>& sampled = *drawn;
+  if (!sampled) {
+    answer_.finish = "cancelled";
+    finish();
+    return false;
+  }
+  const size_t count = answer_.tokens.size();
+  if (count > 0) {
+    const TokenPosition at =
+        text_position(input_.prompt.next_position + static_cast<float>(count - 1));
+    input_.state.kept.push_back({answer_.tokens.back().id, -1, 0, 0, at});
+  }
+  answer_.tokens.push_back(answer_token(model.words.get()->tokenizer, *sampled));
+  input_.watch.lap(count == 0 ? "sample" : "generate");
+  answer_.tokens.back().ms = input_.watch.laps().back().ms;
+  if (count == 0) answer_.trace.times.push_back({"first_token", input_.watch.total_ms()});
+  if (input_.on_token) input_.on_token(answer_.tokens.back());
+  const std::vector<int>& ends = model.config().eos_token_ids;
+  bool goes_on = true;
+  if (!input_.options.ignore_end &&
+      std::find(ends.begin(), ends.end(), sampled->id) != ends.end()) {
+    answer_.finish = "end";
+    goes_on = false;
+  } else {
+    goes_on =
+        output_->add(sampled->id) && static_cast<int64_t>(answer_.tokens.size()) < most_tokens_;
+  }
+  if (!goes_on) finish();
+  return goes_on;
+}
+
+void Generator::finish() {
+  output_->finish();
+  answer_.trace.usage.answer_tokens = static_cast<int64_t>(answer_.tokens.size());
+  input_.watch.lap("generate");
 }
 
 }  // namespace fovea

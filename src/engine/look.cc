@@ -16,12 +16,13 @@ namespace {
 constexpr int kMostClusters = 4;  // of a look, in the scan path
 
 // A form that takes no part of coupling needs no question.
-bool follows_coupling(const std::string& balance) {
-  return balance != "salience" && balance != "information";
+bool follows_coupling(Balance balance) {
+  return balance != Balance::kSalience && balance != Balance::kInformation;
 }
 
 Map fit_coupling(const Looked& looked, Size canvas, const Map& model_map) {
-  if (!looked.options.coupling.empty()) return looked.options.coupling;
+  const Map& given = looked.settings.options.coupling;
+  if (!given.empty()) return given;
   if (!looked.choice.fixations.empty()) return couple_points(looked.choice.fixations, canvas);
   return model_map;
 }
@@ -36,28 +37,30 @@ int tokens_of(const Looked& looked, int round) {
 Scene scene_of(const ImageView& view, const Looked& looked, const Relevance& relevance) {
   Scene scene{.canvas = view.prepared->canvas(),
               .relevance = &relevance.relevance,
-              .detail = &view.prepared->detail,
+              .detail = &view.measured->detail,
               .fixations = looked.choice.fixations,
               .budget_tokens = looked.choice.plan.budget_tokens};
-  scene.params = gaze_params_of(looked.options);
+  scene.params = gaze_params_of(looked.settings);
   return scene;
 }
 
 // Encodes the cells of one look and adds them to the plan. False where it was stopped.
-bool show_look(const Model& model, ImageView& view, const Scene& scene, int tokens,
-               const std::function<bool()>& keep_going, Looked& looked, Saccade& saccade) {
+Result<bool> show_look(const Model& model, ImageView& view, const Scene& scene, int tokens,
+                       const std::function<bool()>& keep_going, Looked& looked, Saccade& saccade) {
   std::vector<Cell>& plan = looked.choice.plan.cells;
-  if (looked.look == "mixed") {
+  if (looked.look == LookForm::kMixed) {
     const std::vector<Cell> cells = make_look(scene, tokens, plan);
     looked.watch.lap("plan");
-    if (!show_cells(model, view, cells, true, keep_going, looked)) return false;
+    auto shown = show_cells(model, view, cells, true, keep_going, looked);
+    if (!shown || !*shown) return shown;
     plan.insert(plan.end(), cells.begin(), cells.end());
     return true;
   }
   const std::vector<CellBlock> crops = make_crops(scene, tokens, plan);
   looked.watch.lap("plan");
   for (const CellBlock& crop : crops) {
-    if (!show_crop(model, view, crop, keep_going, looked)) return false;
+    auto shown = show_crop(model, view, crop, keep_going, looked);
+    if (!shown || !*shown) return shown;
     const std::vector<Cell>& cells = view.parts[view.shown - 1].cells;
     plan.insert(plan.end(), cells.begin(), cells.end());
     saccade.crops.push_back(
@@ -68,22 +71,20 @@ bool show_look(const Model& model, ImageView& view, const Scene& scene, int toke
   return true;
 }
 
-bool take_look(const Model& model, ImageView& view, const Map& coupling, int round,
-               const std::function<bool()>& keep_going, Looked& looked) {
+Result<bool> take_look(const Model& model, ImageView& view, const Map& coupling, int round,
+                       const std::function<bool()>& keep_going, Looked& looked) {
   const auto start = std::chrono::steady_clock::now();
   const Size canvas = view.prepared->canvas();
-  const auto params = relevance_params_of(looked.options);
-  FOVEA_CHECK(params);
-  Relevance relevance = *view.measured;
-  weave_coupling(*model.threads, canvas, coupling.empty() ? nullptr : &coupling, *params,
-                 relevance);
+  Relevance relevance = view.measured->relevance;
+  weave_coupling(*model.threads, canvas, coupling.empty() ? nullptr : &coupling,
+                 relevance_params_of(looked.settings), relevance);
   looked.watch.lap("relevance");
 
   Saccade saccade;
   saccade.begin = looked.choice.plan.tokens();
-  if (!show_look(model, view, scene_of(view, looked, relevance), tokens_of(looked, round),
-                 keep_going, looked, saccade))
-    return false;
+  auto shown = show_look(model, view, scene_of(view, looked, relevance), tokens_of(looked, round),
+                         keep_going, looked, saccade);
+  if (!shown || !*shown) return shown;
   saccade.end = looked.choice.plan.tokens();
   const std::span cells = std::span(looked.choice.plan.cells).subspan(saccade.begin);
   saccade.fixations = find_clusters(cells, relevance.relevance, canvas, kMostClusters);
@@ -99,50 +100,62 @@ bool take_look(const Model& model, ImageView& view, const Map& coupling, int rou
 // Information, salience and detail, once for each image.
 Status measure_view(const Model& model, ImageView& view) {
   if (view.measured) return Done{};
-  if (!model.front_end) {
-    view.measured = measure_picture(*model.threads, view.prepared->pyramid(*model.threads));
-    return Done{};
-  }
   auto measures = model.front_end->measures(*view.prepared->on_device);
   if (!measures) return measures.error();
-  view.measured = std::move(measures->relevance);
-  view.prepared->detail = std::move(measures->detail);
+  view.measured = std::move(*measures);
   return Done{};
 }
 
 }  // namespace
 
-std::string balance_of(const Model& model, const AskOptions& options, const SeeOptions& see) {
-  if (!options.balance.empty()) return options.balance;
-  const bool by_head = model.gaze && options.plan == "glance+look" && see.fixations.empty();
-  return by_head ? kBalanceOfGazeHead : kBalanceOfStock;
+SeeSettings settings_of(const Model& model, const AskOptions& options, const ImageView& view,
+                        size_t image) {
+  SeeSettings settings;
+  SeeOptions& see = settings.options;
+  see.plan = options.plan;
+  see.budget_tokens = options.budget_tokens;
+  if (image < options.fixations.size()) see.fixations = options.fixations[image];
+  if (image < options.coupling.size()) see.coupling = options.coupling[image];
+  see.max_pixels = view.max_pixels;
+  see.draw = options.draw;
+  settings.maker = *find_maker(options.plan);
+  const bool by_head =
+      model.gaze && settings.maker == MakerKind::kGlanceLook && see.fixations.empty();
+  settings.balance = !options.balance.empty() ? *find_balance(options.balance)
+                     : by_head                ? kBalanceOfGazeHead
+                                              : kBalanceOfStock;
+  return settings;
 }
 
 Status plan_looks(const Model& model, ImageView& view, const AskOptions& options, Looked& looked) {
-  const auto params = relevance_params_of(looked.options);
-  if (!params) return params.error();
-  if (auto checked = check_coupling(looked.options.coupling); !checked) return checked;
+  const SeeOptions& see = looked.settings.options;
+  if (auto checked = check_coupling(see.coupling); !checked) return checked;
   const Size canvas = view.prepared->canvas();
-  auto fixations = fixations_on_canvas(looked.options.fixations, view.prepared->image, canvas);
+  auto fixations = fixations_on_canvas(see.fixations, view.prepared->image, canvas);
   if (!fixations) return fixations.error();
   auto plan = make_glance(
-      {.canvas = canvas, .fixations = *fixations, .budget_tokens = budget_of(looked.options)});
+      {.canvas = canvas, .fixations = *fixations, .budget_tokens = budget_of(looked.settings)});
   if (!plan) return plan.error();
   looked.watch.lap("plan");
-  if (auto measured = measure_view(model, view); !measured) return measured;
-  looked.choice.relevance = *view.measured;
-  weave_coupling(*model.threads, canvas, nullptr, *params, looked.choice.relevance);
-  looked.watch.lap("relevance");
-
   const bool made_for_mixed = model.gaze || model.config().vision.levels > 0;
-  looked.look = !options.look.empty() ? options.look : made_for_mixed ? "mixed" : "crops";
-  const bool can_look = looked.look != "off" && plan->cells.front().level > 0;
+  looked.look = !options.look.empty() ? *find_look(options.look)
+                : made_for_mixed      ? LookForm::kMixed
+                                      : LookForm::kCrops;
+  const bool can_look = looked.look != LookForm::kOff && plan->cells.front().level > 0;
   if (can_look)
     looked.look_tokens = static_cast<int>(
         std::min<int64_t>(plan->budget_tokens - plan->tokens(), grid_at(canvas, 0).cells()));
   looked.rounds = std::min(options.looks, looked.look_tokens);
-  looked.asks_model = looked.rounds > 0 && looked.options.coupling.empty() && fixations->empty() &&
-                      follows_coupling(looked.options.balance);
+  looked.asks_model = looked.rounds > 0 && see.coupling.empty() && fixations->empty() &&
+                      follows_coupling(looked.settings.balance);
+  // What works ahead measures while the model reads the question over the glance.
+  if (!model.device->works_ahead() || !looked.asks_model) {
+    if (auto measured = measure_view(model, view); !measured) return measured;
+    looked.choice.relevance = view.measured->relevance;
+    weave_coupling(*model.threads, canvas, nullptr, relevance_params_of(looked.settings),
+                   looked.choice.relevance);
+    looked.watch.lap("relevance");
+  }
   looked.choice.plan = std::move(*plan);
   looked.choice.fixations = std::move(*fixations);
   return Done{};
@@ -159,18 +172,40 @@ bool any_asks_model(std::span<const Looked> looks) {
                      [](const Looked& looked) { return looked.asks_model; });
 }
 
-bool take_looks(SessionState& state, std::span<const int> images, std::span<Looked> looks,
-                int round, const std::optional<TokenPrompt>& prompt, const Reading& reading,
-                const std::function<bool()>& keep_going) {
+bool looks_are_crops(std::span<const Looked> looks) {
+  return std::any_of(looks.begin(), looks.end(),
+                     [](const Looked& looked) { return looked.look == LookForm::kCrops; });
+}
+
+bool is_append_only(std::span<const Looked> looks, std::span<const ImageView> views,
+                    const AskOptions& options) {
+  if (!options.keep_looks) return false;
+  const bool mixed = std::any_of(looks.begin(), looks.end(), [](const Looked& looked) {
+    return looked.look == LookForm::kMixed;
+  });
+  const bool past = std::any_of(views.begin(), views.end(),
+                                [](const ImageView& view) { return !view.past.empty(); });
+  return looks_are_crops(looks) || (past && !mixed);
+}
+
+Result<bool> take_looks(SessionState& state, std::span<const int> images, std::span<Looked> looks,
+                        int round, const std::optional<TokenPrompt>& prompt, const Reading& reading,
+                        const std::function<bool()>& keep_going) {
   for (size_t i = 0; i < looks.size(); ++i) {
     if (round > looks[i].rounds) continue;
     ImageView& view = state.views[static_cast<size_t>(images[i])];
     Map asked;
     looks[i].watch.skip();
-    if (looks[i].asks_model) asked = couple(state, *prompt, reading, images[i]);
+    if (looks[i].asks_model) {
+      auto coupled = couple(state, *prompt, reading, images[i]);
+      if (!coupled) return coupled.error();
+      asked = std::move(*coupled);
+    }
     looks[i].watch.lap("coupling");
+    if (auto measured = measure_view(*state.model, view); !measured) return measured.error();
     const Map coupling = fit_coupling(looks[i], view.prepared->canvas(), asked);
-    if (!take_look(*state.model, view, coupling, round, keep_going, looks[i])) return false;
+    auto taken = take_look(*state.model, view, coupling, round, keep_going, looks[i]);
+    if (!taken || !*taken) return taken;
   }
   return true;
 }

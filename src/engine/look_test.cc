@@ -195,7 +195,7 @@ TEST_F(LookTest, CropsEqualTheSamePicturesGivenAsImages) {
   ASSERT_TRUE(session.add(whole));
   AskOptions given = options;
   given.plans.resize(1 + crops.size());
-  given.plans[0] = {
+  given.plans[0] = Plan{
       "glance+look", 60, {look.plan.cells.begin(), look.plan.cells.begin() + look.glance_tokens}};
   for (size_t i = 0; i < crops.size(); ++i) {
     Image crop(crops[i].size);

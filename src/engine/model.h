@@ -17,6 +17,8 @@
 #include "language/decoder.h"
 #include "language/gaze_head.h"
 #include "language/tokenizer.h"
+#include "memory/page_pool.h"
+#include "memory/prefix_index.h"
 #include "ops/matrix.h"
 #include "vision/vision.h"
 #include "weights/checkpoint.h"
@@ -29,16 +31,25 @@ struct Words {
   ChatFormat chat;
 };
 
+class Scheduler;
+
 struct Model {
   std::unique_ptr<Threads> threads;
-  std::shared_ptr<Accelerator> device;  // null: the CPU
-  Checkpoint checkpoint;                // weights that are used in place lie in its files
+  std::shared_ptr<Accelerator> device;
+  Checkpoint checkpoint;  // weights that are used in place lie in its files
   WeightFormat format = WeightFormat::kF32;
   Tower tower;
   Decoder decoder;
-  std::shared_ptr<DeviceFrontEnd> front_end;  // null: the CPU
-  std::optional<GazeHead> gaze;               // of models that have one
-  bool in_place = false;                      // some weights are used where they lie in the files
+  std::shared_ptr<DeviceFrontEnd> front_end;
+  std::optional<GazeHead> gaze;  // of models that have one
+  bool in_place = false;         // some weights are used where they lie in the files
+  // All keys and values, and which of them other sessions can use. Null where the device makes room
+  // for its own.
+  std::shared_ptr<PagePool> pool;
+  std::unique_ptr<PrefixIndex> beginnings;
+
+  // All requests go through it.
+  std::unique_ptr<Scheduler> scheduler;
 
   // Work that goes on after loading, while the tower has its own: reading the vocabulary, and
   // looking at weights that were not looked at yet. Pictures need neither; no answer leaves before
@@ -48,12 +59,7 @@ struct Model {
   std::atomic<bool> stop = false;
 
   Model(std::unique_ptr<Threads> its_threads, Checkpoint its_checkpoint, WeightFormat its_format,
-        Tower its_tower, Decoder its_decoder)
-      : threads(std::move(its_threads)),
-        checkpoint(std::move(its_checkpoint)),
-        format(its_format),
-        tower(std::move(its_tower)),
-        decoder(std::move(its_decoder)) {}
+        Tower its_tower, Decoder its_decoder);
   ~Model();
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
@@ -63,10 +69,13 @@ struct Model {
     return static_cast<int64_t>(tower.bytes() + decoder.bytes() + (gaze ? gaze->bytes() : 0));
   }
   // Whether the device has done what it was asked since this was last asked.
-  Status worked() const { return device ? device->take_status() : Status(Done{}); }
+  Status worked() const { return device->take_status(); }
   // For the stages of a request.
-  Stopwatch stopwatch() const { return device ? Stopwatch(device->on_stage) : Stopwatch(); }
-  // Whether the weights are what they should be: finite, and their files unchanged.
+  Stopwatch stopwatch() const { return Stopwatch(device->on_stage); }
+  // Whether what was computed so far was computed with the weights that were loaded: files that are
+  // used in place are unchanged. Asked after computing, before a result leaves; 2 us a file.
+  Status intact() const { return in_place ? checkpoint.intact() : Status(Done{}); }
+  // Whether the weights are what they should be: finite, and intact.
   Status sound() const;
 };
 

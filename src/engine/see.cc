@@ -1,45 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 // The spine of the front end: one call per room, in order.
+#include "base/out_of_memory.h"
 #include "base/stopwatch.h"
 #include "base/threads.h"
 #include "engine/front_end.h"
 #include "engine/see_parts.h"
 #include "fovea/fovea.h"
 #include "media/decode.h"
-#include "patches/patches.h"
 
 namespace fovea {
 namespace {
 
-// Without a tower; null for the CPU.
-Result<std::shared_ptr<DeviceFrontEnd>> front_end_of(const std::string& device) {
-  if (device == "cpu") return std::shared_ptr<DeviceFrontEnd>();
-  const auto opened = open_accelerator(device, false);
-  if (!opened) return opened.error();
-  return front_end_on(*opened, nullptr);
-}
-
-// What the tower would be given, in bytes.
-Result<int64_t> sample(Threads& threads, const Prepared& prepared, const Plan& plan,
-                       DeviceFrontEnd* device) {
-  if (device != nullptr) return device->sample(*prepared.on_device, plan.cells);
-  const Patches patches = sample_patches(threads, prepared.pyramid(threads), plan);
-  return static_cast<int64_t>(patches.bytes());
-}
-
 Result<Sight> see_decoded(Result<Image> decoded, const std::string& name, const SeeOptions& options,
                           Stopwatch& watch) {
   if (!decoded) return decoded.error();
+  const auto settings = settings_of(options);
+  if (!settings) return settings.error();
   Threads threads(options.threads > 0 ? options.threads : usable_cores());
-  const auto device = front_end_of(options.device);
+  const auto device = open_accelerator(options.device, false);
   if (!device) return device.error();
+  const auto opened = front_end_on(*device, nullptr, threads);
+  if (!opened) return opened.error();
+  DeviceFrontEnd& front_end = **opened;
   watch.skip();
-  const auto prepared =
-      prepare(threads, std::move(*decoded), canvas_limits_of(options), watch, device->get());
+  const auto prepared = prepare(threads, front_end, *decoded, canvas_limits_of(*settings), watch);
   if (!prepared) return prepared.error();
-  auto choice = choose(threads, *prepared, options, watch, device->get());
+  auto choice = choose(front_end, *prepared, *settings, watch);
   if (!choice) return choice.error();
-  const auto bytes = sample(threads, *prepared, choice->plan, device->get());
+  // What the tower would be given, in bytes.
+  const auto bytes = front_end.sample(*prepared->on_device, choice->plan.cells);
   if (!bytes) return bytes.error();
   watch.lap("patches");
   return make_sight(threads, *prepared, *choice, name, options, *bytes, watch);
@@ -48,24 +37,30 @@ Result<Sight> see_decoded(Result<Image> decoded, const std::string& name, const 
 }  // namespace
 
 Result<Sight> see(const std::string& path, const SeeOptions& options) {
-  Stopwatch watch;
-  auto image = read_image(path, decode_limits_of(options));
-  watch.lap("decode");
-  return see_decoded(std::move(image), path, options, watch);
+  return within_memory([&] {
+    Stopwatch watch;
+    auto image = read_image(path, image_limits_of(options));
+    watch.lap("decode");
+    return see_decoded(std::move(image), path, options, watch);
+  });
 }
 
 Result<Sight> see(std::span<const uint8_t> file_bytes, const SeeOptions& options) {
-  Stopwatch watch;
-  auto image = decode_image(file_bytes, "image", decode_limits_of(options));
-  watch.lap("decode");
-  return see_decoded(std::move(image), "image", options, watch);
+  return within_memory([&] {
+    Stopwatch watch;
+    auto image = decode_image(file_bytes, "image", image_limits_of(options));
+    watch.lap("decode");
+    return see_decoded(std::move(image), "image", options, watch);
+  });
 }
 
 Result<Sight> see(Image image, const SeeOptions& options) {
-  Stopwatch watch;
-  const auto checked = check_image(image, options);
-  if (!checked) return checked.error();
-  return see_decoded(std::move(image), "image", options, watch);
+  return within_memory([&]() -> Result<Sight> {
+    Stopwatch watch;
+    const auto checked = check_image(image, options);
+    if (!checked) return checked.error();
+    return see_decoded(std::move(image), "image", options, watch);
+  });
 }
 
 }  // namespace fovea

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <cmath>
 #include <filesystem>
 #include <utility>
@@ -12,44 +11,39 @@
 
 namespace fovea {
 
-DecodeLimits decode_limits_of(const SeeOptions& options) {
+ImageLimits image_limits_of(const SeeOptions& options) {
   return {.max_pixels = options.max_pixels > 0 ? options.max_pixels : kDefaultMaxPixels};
 }
 
-CanvasLimits canvas_limits_of(const SeeOptions& options) {
-  return options.plan == "uniform" ? CanvasLimits{} : kCanvasKeepsAll;
+Result<SeeSettings> settings_of(SeeOptions options) {
+  const auto maker = find_maker(options.plan);
+  if (!maker) return maker.error();
+  const auto balance = find_balance(options.balance);
+  if (!balance) return balance.error();
+  return SeeSettings{std::move(options), *maker, *balance};
 }
 
-Result<RelevanceParams> relevance_params_of(const SeeOptions& options) {
-  constexpr std::array<std::pair<const char*, Balance>, 6> kForms = {
-      {{"mean", Balance::kMean},
-       {"product", Balance::kProduct},
-       {"sum", Balance::kSum},
-       {"coupling", Balance::kCoupling},
-       {"salience", Balance::kSalience},
-       {"information", Balance::kInformation}}};
+CanvasLimits canvas_limits_of(const SeeSettings& settings) {
+  return settings.maker == MakerKind::kUniform ? CanvasLimits{} : kCanvasKeepsAll;
+}
+
+RelevanceParams relevance_params_of(const SeeSettings& settings) {
   RelevanceParams params;
-  params.centre_bias = options.centre_bias;
-  for (const auto& [name, form] : kForms) {
-    if (options.balance != name) continue;
-    params.balance = form;
-    return params;
-  }
-  return bad_input(
-      fmt::format("unknown balance '{}'; use mean, product, sum, coupling, salience or information",
-                  options.balance));
-}
-
-GazeParams gaze_params_of(const SeeOptions& options) {
-  GazeParams params;
-  // Coupling alone already says how far a thing reaches: its best cells, none lost to a neighbour.
-  if (options.balance == "coupling") params.neighbour_bonus = params.crowding = 0;
+  params.balance = settings.balance;
+  params.centre_bias = settings.options.centre_bias;
   return params;
 }
 
-int budget_of(const SeeOptions& options) {
-  if (options.budget_tokens >= 0) return options.budget_tokens;
-  return options.plan == "uniform" ? 0 : kDefaultBudgetTokens;
+GazeParams gaze_params_of(const SeeSettings& settings) {
+  GazeParams params;
+  // Coupling alone already says how far a thing reaches: its best cells, none lost to a neighbour.
+  if (settings.balance == Balance::kCoupling) params.neighbour_bonus = params.crowding = 0;
+  return params;
+}
+
+int budget_of(const SeeSettings& settings) {
+  if (settings.options.budget_tokens >= 0) return settings.options.budget_tokens;
+  return settings.maker == MakerKind::kUniform ? 0 : kDefaultBudgetTokens;
 }
 
 Status check_image(const Image& image, const SeeOptions& options) {
@@ -57,10 +51,10 @@ Status check_image(const Image& image, const SeeOptions& options) {
   if (size.width_px < 1 || size.height_px < 1)
     return bad_input(
         fmt::format("an image of {}x{} px has no pixels", size.width_px, size.height_px));
-  if (size.pixels() > decode_limits_of(options).max_pixels)
+  if (size.pixels() > image_limits_of(options).max_pixels)
     return bad_input(
         fmt::format("an image of {}x{} px is over the limit of {} px; raise max_pixels",
-                    size.width_px, size.height_px, decode_limits_of(options).max_pixels));
+                    size.width_px, size.height_px, image_limits_of(options).max_pixels));
   if (image.rgb.size() != static_cast<size_t>(size.pixels()) * 3)
     return bad_input(fmt::format("an image of {}x{} px needs {} bytes of RGB, found {}",
                                  size.width_px, size.height_px, size.pixels() * 3,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the spine of the front end needs to turn options into each room's own terms.
+// What the spine of the front end needs to put options into each room's own terms.
 #pragma once
 
 #include <string>
@@ -15,11 +15,19 @@
 
 namespace fovea {
 
-DecodeLimits decode_limits_of(const SeeOptions& options);
-CanvasLimits canvas_limits_of(const SeeOptions& options);
-Result<RelevanceParams> relevance_params_of(const SeeOptions& options);
-GazeParams gaze_params_of(const SeeOptions& options);
-int budget_of(const SeeOptions& options);
+// Options whose names are known.
+struct SeeSettings {
+  SeeOptions options;
+  MakerKind maker = MakerKind::kQuadtree;
+  Balance balance = Balance::kMean;
+};
+Result<SeeSettings> settings_of(SeeOptions options);
+
+ImageLimits image_limits_of(const SeeOptions& options);
+CanvasLimits canvas_limits_of(const SeeSettings& settings);
+RelevanceParams relevance_params_of(const SeeSettings& settings);
+GazeParams gaze_params_of(const SeeSettings& settings);
+int budget_of(const SeeSettings& settings);
 
 // An image that was not decoded here keeps the same limits, and its buffer fits its size.
 Status check_image(const Image& image, const SeeOptions& options);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "engine/model.h"
@@ -14,7 +15,9 @@
 namespace fovea {
 
 struct SessionState {
-  explicit SessionState(std::shared_ptr<const Model> shared) : model(std::move(shared)) {}
+  explicit SessionState(std::shared_ptr<const Model> shared) : model(std::move(shared)) {
+    if (model->pool) memory.pages = std::make_shared<Reservation>(model->pool);
+  }
 
   std::shared_ptr<const Model> model;
   std::vector<ImageView> views;
@@ -23,6 +26,14 @@ struct SessionState {
   // Of the first of them, what a gaze head makes: queries of text, keys of a glance, nothing of
   // other tokens. Shorter than `kept` where tokens were not read for a look.
   std::vector<std::vector<float>> gaze_rows;
+  AttentionSchedule text_attention;  // by which they were read
+  bool busy = false;                 // with a request; the scheduler's
 };
+
+// Adds an image that was not checked yet.
+Status add_image(SessionState& state, Image image, int64_t max_pixels);
+
+// What was computed may be half there. The images stay, and the next question pays for them again.
+void forget_computed(SessionState& state);
 
 }  // namespace fovea

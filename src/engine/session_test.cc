@@ -30,7 +30,8 @@ AskOptions short_answer() {
   return options;
 }
 
-Answer ask_fresh(const Engine& engine, const std::string& question, const AskOptions& options) {
+Answer ask_fresh(const Engine& engine, const std::string& question, AskOptions options) {
+  options.share = false;
   auto answer = engine.ask({ask_path("wide.png")}, question, options);
   EXPECT_TRUE(answer) << answer.error().message;
   return std::move(*answer);
@@ -89,6 +90,17 @@ TEST_F(SessionTest, AnyChangeOfPlanEqualsAFreshRun) {
   try_it("quadtree");
   options.size_bias = true;
   try_it("size bias");
+  options.tower_attention = "local3";
+  try_it("another attention of the tower");
+  options.tower_attention = "local3,dense";
+  try_it("another schedule of it");
+  options.tower_attention = "";
+  try_it("dense again");
+  for (const char* kind : {"prefix", "top-blocks:0.5", "window,dense", "strided", "dense"}) {
+    options.text_attention = kind;
+    try_it(std::string("the language model's: ") + kind);
+  }
+  options.text_attention = "prefix";
   options.budget_tokens = 6;
   options.plan = "glance+look";
   try_it("a smaller budget");
@@ -102,31 +114,33 @@ TEST_F(SessionTest, AnyChangeOfPlanEqualsAFreshRun) {
 
 TEST_F(SessionTest, AConversationKeepsItsBeginning) {
   const AskOptions options = short_answer();
-  std::vector<Turn> turns = {{"user", {{0, ""}, {-1, "What is this?"}}}};
-  const auto first = session_.ask(turns, options);
+  std::vector<Message> messages = {{"user", {{0, ""}, {-1, "What is this?"}}}};
+  const auto first = session_.ask(messages, options);
   ASSERT_TRUE(first) << first.error().message;
-  turns.push_back({"assistant", {{-1, "A field."}}});
-  turns.push_back({"user", {{-1, "Are you sure?"}}});
-  const auto second = session_.ask(turns, options);
+  messages.push_back({"assistant", {{-1, "A field."}}});
+  messages.push_back({"user", {{-1, "Are you sure?"}}});
+  const auto second = session_.ask(messages, options);
   ASSERT_TRUE(second) << second.error().message;
   const Usage& usage = first->trace.usage;
   EXPECT_GE(second->trace.usage.kept_tokens, usage.image_tokens + usage.text_tokens - 1);
 
   Session fresh = engine_.session();
   ASSERT_TRUE(fresh.add(ask_path("wide.png")));
-  const auto expected = fresh.ask(turns, options);
+  AskOptions alone = options;
+  alone.share = false;
+  const auto expected = fresh.ask(messages, alone);
   ASSERT_TRUE(expected);
   expect_same_answer(*second, *expected, kRounding);
 }
 
 TEST_F(SessionTest, TheSameImageMayBeShownTwiceAndNotAtAll) {
   const AskOptions options = short_answer();
-  const std::vector<Turn> twice = {{"user", {{0, ""}, {-1, "and"}, {0, ""}, {-1, "Same?"}}}};
+  const std::vector<Message> twice = {{"user", {{0, ""}, {-1, "and"}, {0, ""}, {-1, "Same?"}}}};
   const auto answer = session_.ask(twice, options);
   ASSERT_TRUE(answer) << answer.error().message;
   EXPECT_EQ(answer->trace.looks.size(), 1u);
   EXPECT_EQ(answer->trace.usage.image_tokens, 2 * answer->trace.looks[0].plan.tokens());
-  const std::vector<Turn> none = {{"user", {{-1, "Hello"}}}};
+  const std::vector<Message> none = {{"user", {{-1, "Hello"}}}};
   const auto text = session_.ask(none, options);
   ASSERT_TRUE(text) << text.error().message;
   EXPECT_EQ(text->trace.usage.image_tokens, 0);
@@ -137,13 +151,15 @@ void expect_whole_after_stops(const Engine& engine, Session session, const std::
                               const AskOptions& options) {
   const auto fresh = engine.ask({picture}, "What is this?", options);
   ASSERT_TRUE(fresh) << fresh.error().message;
-  // The callback is asked often before the first text: stop at every such place in turn.
+  // The callback is asked often before the first text: stop at every such place, one after the
+  // other.
   bool finished = false;
   for (int calls = 1; !finished; ++calls) {
     ASSERT_LT(calls, 1000);
     int left = calls;
-    const auto answer =
-        session.ask("What is this?", options, [&](std::string_view) { return --left > 0; });
+    AskOptions stopping = options;
+    stopping.keep_going = [&] { return --left > 0; };
+    const auto answer = session.ask("What is this?", stopping);
     ASSERT_TRUE(answer) << answer.error().message;
     finished = answer->finish != "cancelled";
     EXPECT_TRUE(fresh->text.starts_with(answer->text) || finished);
@@ -225,12 +241,12 @@ TEST(GazeSession, AConversationAboutTwoPicturesEqualsAFreshRun) {
     return session;
   };
   Session session = make();
-  std::vector<Turn> turns = {{"user", {{0, ""}, {-1, "and"}, {1, ""}, {-1, "Which?"}}}};
-  ASSERT_TRUE(session.ask(turns, options));
-  turns.push_back({"assistant", {{-1, "The first."}}});
-  turns.push_back({"user", {{-1, "Are you sure?"}}});
-  const auto second = session.ask(turns, options);
-  const auto fresh = make().ask(turns, options);
+  std::vector<Message> messages = {{"user", {{0, ""}, {-1, "and"}, {1, ""}, {-1, "Which?"}}}};
+  ASSERT_TRUE(session.ask(messages, options));
+  messages.push_back({"assistant", {{-1, "The first."}}});
+  messages.push_back({"user", {{-1, "Are you sure?"}}});
+  const auto second = session.ask(messages, options);
+  const auto fresh = make().ask(messages, options);
   ASSERT_TRUE(second && fresh);
   expect_same_answer(*second, *fresh, kRounding);
   for (size_t i = 0; i < 2; ++i)

@@ -68,7 +68,7 @@ class Cortical : public testing::Test {
     fill_scene(random, canvas, budget_tokens, owned_);
     owned_.scene.fixations = std::move(fixations);
     owned_.scene.params.cortical_e0 = e0;
-    return make_plan("cortical", owned_.scene)->cells;
+    return make_plan(MakerKind::kCortical, owned_.scene)->cells;
   }
   static int level_at(const std::vector<Cell>& cells, const Point& point) {
     for (const Cell& cell : cells)

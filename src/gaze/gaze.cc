@@ -13,7 +13,7 @@ namespace fovea {
 namespace {
 
 constexpr PlanMaker kPlanMakers[] = {
-    {.name = "uniform",
+    {.kind = MakerKind::kUniform,
      .description = "the finest level that fits the budget; level 0 without one",
      .make = uniform_plan,
      .reference = uniform_plan_reference,
@@ -22,7 +22,7 @@ constexpr PlanMaker kPlanMakers[] = {
      .without_budget = true,
      .needs_relevance = false,
      .needs_detail = false},
-    {.name = "cortical",
+    {.kind = MakerKind::kCortical,
      .description = "sharp at the fixations, coarser outwards",
      .make = cortical_plan,
      .reference = cortical_plan_reference,
@@ -31,7 +31,7 @@ constexpr PlanMaker kPlanMakers[] = {
      .without_budget = false,
      .needs_relevance = true,
      .needs_detail = false},
-    {.name = "thresholds",
+    {.kind = MakerKind::kThresholds,
      .description = "levels 0 to 3 by relevance, shifted to meet the budget",
      .make = thresholds_plan,
      .reference = thresholds_plan_reference,
@@ -40,7 +40,7 @@ constexpr PlanMaker kPlanMakers[] = {
      .without_budget = true,
      .needs_relevance = true,
      .needs_detail = false},
-    {.name = "proportional",
+    {.kind = MakerKind::kProportional,
      .description = "regions share the budget by relevance, 64 to 400 tokens each",
      .make = proportional_plan,
      .reference = proportional_plan_reference,
@@ -49,7 +49,7 @@ constexpr PlanMaker kPlanMakers[] = {
      .without_budget = false,
      .needs_relevance = true,
      .needs_detail = true},
-    {.name = "quadtree",
+    {.kind = MakerKind::kQuadtree,
      .description = "splits the cell that loses most relevant detail until the budget is spent",
      .make = quadtree_plan,
      .reference = quadtree_plan_reference,
@@ -58,7 +58,7 @@ constexpr PlanMaker kPlanMakers[] = {
      .without_budget = false,
      .needs_relevance = true,
      .needs_detail = true},
-    {.name = "top-k",
+    {.kind = MakerKind::kTopK,
      .description = "the most relevant level-0 cells alone",
      .make = top_k_plan,
      .reference = top_k_plan_reference,
@@ -67,7 +67,7 @@ constexpr PlanMaker kPlanMakers[] = {
      .without_budget = false,
      .needs_relevance = true,
      .needs_detail = false},
-    {.name = "glance+look",
+    {.kind = MakerKind::kGlanceLook,
      .description = "a coarse cover and the best level-0 cells on top of it",
      .make = glance_look_plan,
      .reference = glance_look_plan_reference,
@@ -78,19 +78,14 @@ constexpr PlanMaker kPlanMakers[] = {
      .needs_detail = false},
 };
 
-std::string maker_names() {
-  std::string names;
-  for (const PlanMaker& maker : kPlanMakers)
-    names += fmt::format("{}{}", names.empty() ? "" : ", ", maker.name);
-  return names;
+constexpr bool is_ordered() {
+  for (size_t i = 0; i < std::size(kPlanMakers); ++i)
+    if (static_cast<size_t>(kPlanMakers[i].kind) != i) return false;
+  return std::size(kPlanMakers) == std::size(kMakerNames);
 }
+static_assert(is_ordered(), "kPlanMakers has the order of MakerKind");
 
-const PlanMaker* find_maker(const std::string& name) {
-  const auto* const found =
-      std::find_if(std::begin(kPlanMakers), std::end(kPlanMakers),
-                   [&](const PlanMaker& known) { return known.name == name; });
-  return found == std::end(kPlanMakers) ? nullptr : found;
-}
+const PlanMaker& maker_of(MakerKind kind) { return kPlanMakers[static_cast<size_t>(kind)]; }
 
 // A programmer's mistake, unlike what check_request finds.
 void check_scene(const PlanMaker& maker, const Scene& scene) {
@@ -140,7 +135,7 @@ Status check_params(const GazeParams& params) {
 Status check_request(const PlanMaker& maker, const Scene& scene) {
   if (scene.budget_tokens < 0 || (scene.budget_tokens == 0 && !maker.without_budget))
     return bad_input(fmt::format("a {} plan with a budget of {} tokens: give 1 or more{}",
-                                 maker.name, scene.budget_tokens,
+                                 maker.name(), scene.budget_tokens,
                                  maker.without_budget ? ", or 0 for no budget" : ""));
   const int width_px = scene.canvas.width_px;
   const int height_px = scene.canvas.height_px;
@@ -160,23 +155,27 @@ Status check_request(const PlanMaker& maker, const Scene& scene) {
 
 std::span<const PlanMaker> plan_makers() { return kPlanMakers; }
 
-Status check_plan(const std::string& maker, const Scene& scene) {
-  const PlanMaker* found = find_maker(maker);
-  if (found == nullptr)
-    return bad_input(
-        fmt::format("there is no plan \"{}\": choose one of {}", maker, maker_names()));
-  return check_request(*found, scene);
+Result<MakerKind> find_maker(std::string_view name) {
+  const auto* const found = std::find(std::begin(kMakerNames), std::end(kMakerNames), name);
+  if (found == std::end(kMakerNames))
+    return bad_input(fmt::format("there is no plan \"{}\": choose one of {}", name,
+                                 fmt::join(kMakerNames, ", ")));
+  return static_cast<MakerKind>(found - std::begin(kMakerNames));
 }
 
-Result<Plan> make_plan(const std::string& maker, const Scene& scene) {
-  if (const Status status = check_plan(maker, scene); !status) return status.error();
-  const PlanMaker* found = find_maker(maker);
-  check_scene(*found, scene);
+Status check_plan(MakerKind maker, const Scene& scene) {
+  return check_request(maker_of(maker), scene);
+}
+
+Result<Plan> make_plan(MakerKind kind, const Scene& scene) {
+  const PlanMaker& maker = maker_of(kind);
+  if (const Status status = check_request(maker, scene); !status) return status.error();
+  check_scene(maker, scene);
 
   Plan plan;
-  plan.maker = found->name;
+  plan.maker = maker.name();
   plan.budget_tokens = scene.budget_tokens;
-  plan.cells = found->make(scene);
+  plan.cells = maker.make(scene);
   std::sort(plan.cells.begin(), plan.cells.end());
   // Memory is laid out by the budget before anything runs, so this must hold whatever a maker does.
   FOVEA_CHECK(scene.budget_tokens == 0 || plan.tokens() <= scene.budget_tokens);
@@ -186,13 +185,11 @@ Result<Plan> make_plan(const std::string& maker, const Scene& scene) {
 
 Result<Plan> make_glance(const Scene& scene) {
   FOVEA_CHECK(scene.canvas.width_px > 0 && scene.canvas.height_px > 0);
-  const auto* const maker =
-      std::find_if(std::begin(kPlanMakers), std::end(kPlanMakers),
-                   [](const PlanMaker& known) { return known.make == glance_look_plan; });
-  if (const Status status = check_request(*maker, scene); !status) return status.error();
+  const PlanMaker& maker = maker_of(MakerKind::kGlanceLook);
+  if (const Status status = check_request(maker, scene); !status) return status.error();
   const CellTree tree(scene.canvas);
   Plan plan;
-  plan.maker = maker->name;
+  plan.maker = maker.name();
   plan.budget_tokens = scene.budget_tokens;
   plan.cells = tree.cells_of(tree.glance_level(scene.budget_tokens));
   return plan;

@@ -4,12 +4,13 @@
 
 #include <array>
 #include <span>
-#include <string>
+#include <string_view>
 #include <vector>
 
 #include "fovea/result.h"
 #include "fovea/words.h"
 #include "gaze/cell_tree.h"
+#include "gaze/maker_kind.h"
 #include "relevance/relevance.h"
 
 namespace fovea {
@@ -51,8 +52,8 @@ struct Scene {
 using MakePlan = std::vector<Cell> (*)(const Scene& scene);
 
 struct PlanMaker {
-  const char* name;         // as on the command line
-  const char* description;  // one line for --help
+  MakerKind kind;
+  const char* description;  // one line for people
   MakePlan make;
   MakePlan reference;    // the specification of `make`: plain loops, the same cells
   bool covers;           // every canvas pixel lies in at least one cell
@@ -60,17 +61,22 @@ struct PlanMaker {
   bool without_budget;   // a budget of 0 is allowed
   bool needs_relevance;  // what the scene must hold
   bool needs_detail;
+
+  std::string_view name() const { return maker_name(kind); }
 };
 
-// All plan makers, in the order --help lists them.
+// All plan makers, by kind.
 std::span<const PlanMaker> plan_makers();
 
-// What make_plan would refuse: an unknown maker, a budget, a fixation, a parameter.
-Status check_plan(const std::string& maker, const Scene& scene);
+// The maker that people call so; an error lists those there are.
+Result<MakerKind> find_maker(std::string_view name);
 
-// Makes a plan and puts it in order. An error names what cannot be: an unknown maker, a budget, a
-// fixation outside the canvas, a parameter out of its range.
-Result<Plan> make_plan(const std::string& maker, const Scene& scene);
+// What make_plan would refuse: a budget, a fixation, a parameter.
+Status check_plan(MakerKind maker, const Scene& scene);
+
+// Makes a plan and puts it in order. An error names what cannot be: a budget, a fixation outside
+// the canvas, a parameter out of its range.
+Result<Plan> make_plan(MakerKind maker, const Scene& scene);
 
 // The glance of a glance+look plan by itself: the finest level that takes at most 2/3 of the
 // budget, which the plan keeps. The same errors as make_plan; nothing of the scene but canvas,

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "base/bench.h"
+#include "bench/bench.h"
 #include "gaze/gaze.h"
 #include "gaze/plan_checks.h"
 #include "gaze/random_scene.h"
@@ -41,15 +41,15 @@ void time_makers(Bench& bench, Size canvas, int budget_tokens, bool against_refe
   OwnedScene owned;
   fill_photo_like(random, canvas, budget_tokens, owned);
   for (const PlanMaker& maker : plan_makers()) {
-    const Result<Plan> plan = make_plan(maker.name, owned.scene);
+    const Result<Plan> plan = make_plan(maker.kind, owned.scene);
     bool verified = plan && plan_fault(maker, owned.scene, *plan).empty();
     if (verified && against_reference) {
       std::vector<Cell> expected = maker.reference(owned.scene);
       std::sort(expected.begin(), expected.end());
       verified = expected == plan->cells;
     }
-    const double ms = Bench::median_ms([&] { (void)make_plan(maker.name, owned.scene); }, 5, 100);
-    bench.add(verified, {.name = fmt::format("gaze/{}/{}x{}/{}", maker.name, canvas.width_px,
+    const double ms = Bench::median_ms([&] { (void)make_plan(maker.kind, owned.scene); }, 5, 100);
+    bench.add(verified, {.name = fmt::format("gaze/{}/{}x{}/{}", maker.name(), canvas.width_px,
                                              canvas.height_px, budget_tokens),
                          .value = ms,
                          .unit = "ms",

@@ -22,19 +22,24 @@ class MakePlanOnASquare : public testing::Test {
     for (uint16_t& score : owned_.relevance.score) score = static_cast<uint16_t>(random.next());
   }
 
-  Plan plan(const std::string& maker, int budget_tokens) {
+  Plan plan(std::string_view maker, int budget_tokens) {
     scene().budget_tokens = budget_tokens;
-    Result<Plan> made = make_plan(maker, scene());
+    Result<Plan> made = make_named(maker);
     EXPECT_TRUE(made) << made.error().message;
     return *std::move(made);
   }
-  std::string refusal(const std::string& maker) {
-    const Result<Plan> made = make_plan(maker, scene());
+  std::string refusal(std::string_view maker) {
+    const Result<Plan> made = make_named(maker);
     EXPECT_FALSE(made);
     if (made) return "";
     EXPECT_EQ(made.error().kind, Error::Kind::kBadInput);
     EXPECT_EQ(made.error().message.find('\n'), std::string::npos);
     return made.error().message;
+  }
+  Result<Plan> make_named(std::string_view maker) {
+    const auto kind = find_maker(maker);
+    if (!kind) return kind.error();
+    return make_plan(*kind, scene());
   }
   Scene& scene() { return owned_.scene; }
 
@@ -84,16 +89,16 @@ TEST_F(MakePlanOnASquare, QuadtreeReadsNothingCoarserThanTheGlanceUnlessItStarts
 TEST_F(MakePlanOnASquare, ABudgetOfOneReadsTheWholeCanvasInOneCell) {
   for (const PlanMaker& maker : plan_makers()) {
     if (!maker.covers) continue;
-    EXPECT_EQ(plan(maker.name, 1).cells, (std::vector<Cell>{{5, 0, 0}})) << maker.name;
+    EXPECT_EQ(plan(maker.name(), 1).cells, (std::vector<Cell>{{5, 0, 0}})) << maker.name();
   }
 }
 
 TEST_F(MakePlanOnASquare, MakersThatNeedNoRelevanceOrDetailTakeASceneWithoutThem) {
   for (const PlanMaker& maker : plan_makers()) {
-    const Plan with = plan(maker.name, 96);
+    const Plan with = plan(maker.name(), 96);
     if (!maker.needs_detail) scene().detail = nullptr;
     if (!maker.needs_relevance) scene().relevance = nullptr;
-    EXPECT_EQ(plan(maker.name, 96).cells, with.cells) << maker.name;
+    EXPECT_EQ(plan(maker.name(), 96).cells, with.cells) << maker.name();
     scene().detail = &owned_.detail;
     scene().relevance = &owned_.relevance;
   }
@@ -114,11 +119,11 @@ TEST_F(MakePlanOnASquare, ABudgetBelowOneIsRefusedExceptZeroForMakersWithoutABud
   for (const PlanMaker& maker : plan_makers()) {
     for (const int budget : {-1, std::numeric_limits<int>::min()}) {
       scene().budget_tokens = budget;
-      EXPECT_NE(refusal(maker.name).find(std::to_string(budget)), std::string::npos);
+      EXPECT_NE(refusal(maker.name()).find(std::to_string(budget)), std::string::npos);
     }
     scene().budget_tokens = 0;
-    const Result<Plan> made = make_plan(maker.name, scene());
-    EXPECT_EQ(static_cast<bool>(made), maker.without_budget) << maker.name;
+    const Result<Plan> made = make_plan(maker.kind, scene());
+    EXPECT_EQ(static_cast<bool>(made), maker.without_budget) << maker.name();
   }
 }
 
@@ -135,7 +140,7 @@ TEST_F(MakePlanOnASquare, AFixationOutsideTheCanvasIsRefusedNamingThePointAndThe
   scene().fixations = {{-3, 7.5}};
   EXPECT_NE(refusal("cortical").find("(-3, 7.5)"), std::string::npos);
   scene().fixations = {{0, 0}, {1023.9, 1023.9}};
-  EXPECT_TRUE(make_plan("cortical", scene()));
+  EXPECT_TRUE(make_plan(MakerKind::kCortical, scene()));
 }
 
 TEST_F(MakePlanOnASquare, ParametersOutOfRangeAreRefused) {
@@ -163,7 +168,7 @@ TEST(MakePlanDeath, ASceneWhoseMapsDoNotFitItsCanvasIsAProgrammersMistake) {
   OwnedScene owned;
   fill_scene(random, {256, 128}, 8, owned);
   owned.scene.canvas = {512, 128};
-  EXPECT_DEATH((void)make_plan("top-k", owned.scene), "check failed");
+  EXPECT_DEATH((void)make_plan(MakerKind::kTopK, owned.scene), "check failed");
 }
 
 TEST(CellTreeTest, ChildrenOutsideTheCanvasDoNotExist) {

@@ -65,7 +65,7 @@ TEST(MakeGlance, IsTheBeginningOfTheGlanceLookPlan) {
     const Map map = random_map(random, grid_at(canvas, 0));
     const Scene scene{.canvas = canvas, .relevance = &map, .budget_tokens = random.range(1, 120)};
     const auto glance = make_glance(scene);
-    const auto plan = make_plan("glance+look", scene);
+    const auto plan = make_plan(MakerKind::kGlanceLook, scene);
     ASSERT_TRUE(glance && plan);
     EXPECT_EQ(glance->maker, "glance+look");
     EXPECT_EQ(glance->budget_tokens, plan->budget_tokens);

@@ -16,9 +16,9 @@ namespace fovea {
 
 // How many tokens a maker that does not stop early must use: all of the budget while cells are
 // left.
-inline int64_t tokens_to_fill(std::string_view maker, const CellTree& tree, int budget_tokens) {
+inline int64_t tokens_to_fill(MakerKind maker, const CellTree& tree, int budget_tokens) {
   const int64_t cells = tree.grid(0).cells();
-  if (maker != "glance+look") return std::min<int64_t>(budget_tokens, cells);
+  if (maker != MakerKind::kGlanceLook) return std::min<int64_t>(budget_tokens, cells);
   const int glance = tree.glance_level(budget_tokens);
   if (glance == 0) return cells;
   return std::min<int64_t>(budget_tokens, tree.grid(glance).cells() + cells);
@@ -49,7 +49,7 @@ inline bool no_split_fits(const CellTree& tree, const Plan& plan) {
 inline std::string plan_fault(const PlanMaker& maker, const Scene& scene, const Plan& plan) {
   const CellTree tree(scene.canvas);
   const bool budget = scene.budget_tokens > 0;
-  if (plan.maker != maker.name || plan.budget_tokens != scene.budget_tokens) return "wrong label";
+  if (plan.maker != maker.name() || plan.budget_tokens != scene.budget_tokens) return "wrong label";
   if (plan.cells.empty()) return "no cells";
   if (budget && plan.tokens() > scene.budget_tokens)
     return fmt::format("{} tokens of {}", plan.tokens(), scene.budget_tokens);
@@ -69,15 +69,15 @@ inline std::string plan_fault(const PlanMaker& maker, const Scene& scene, const 
         return fmt::format("level-0 cell {} is covered {} times", i, covered[i]);
   }
   if (!budget) return "";
-  if (std::string_view(maker.name) == "uniform") {
+  if (maker.kind == MakerKind::kUniform) {
     const int level = plan.cells.front().level;
     if (level > 0 && tree.grid(level - 1).cells() <= scene.budget_tokens)
       return fmt::format("level {} fits too", level - 1);
   } else if (maker.exactly_once) {
     if (!no_split_fits(tree, plan)) return fmt::format("stops early at {}", plan.tokens());
-  } else if (plan.tokens() != tokens_to_fill(maker.name, tree, scene.budget_tokens)) {
+  } else if (plan.tokens() != tokens_to_fill(maker.kind, tree, scene.budget_tokens)) {
     return fmt::format("{} tokens instead of {}", plan.tokens(),
-                       tokens_to_fill(maker.name, tree, scene.budget_tokens));
+                       tokens_to_fill(maker.kind, tree, scene.budget_tokens));
   }
   return "";
 }

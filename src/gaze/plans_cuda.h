@@ -16,19 +16,6 @@
 
 namespace fovea {
 
-// In the order of plan_makers().
-enum class MakerKind {
-  kUniform,
-  kCortical,
-  kThresholds,
-  kProportional,
-  kQuadtree,
-  kTopK,
-  kGlanceLook
-};
-inline constexpr std::string_view kMakerNames[] = {
-    "uniform", "cortical", "thresholds", "proportional", "quadtree", "top-k", "glance+look"};
-
 // As Scene has it. check_request's tests are the caller's.
 struct DeviceScene {
   Size canvas;

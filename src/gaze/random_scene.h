@@ -164,7 +164,7 @@ struct Setting : OwnedScene {
     relevance = Map(grid, relevance_everywhere);
     make_detail_even(CellTree(scene.canvas), detail);
   }
-  std::vector<Cell> plan(const char* maker) const { return make_plan(maker, scene)->cells; }
+  std::vector<Cell> plan(MakerKind maker) const { return make_plan(maker, scene)->cells; }
 };
 
 }  // namespace fovea

@@ -98,7 +98,7 @@ TEST(Proportional, ARegionOfEvenDetailIsReadAtOneLevelWith20x20To8x8Cells) {
       const int cells = side << level;
       Setting setting({cells, cells}, side * side, score(0.5));
       const CellTree tree(setting.scene.canvas);
-      const std::vector<Cell> plan = setting.plan("proportional");
+      const std::vector<Cell> plan = setting.plan(MakerKind::kProportional);
       EXPECT_EQ(plan, tree.cells_of(level)) << side << " at level " << level;
     }
   }
@@ -113,7 +113,7 @@ TEST(Proportional, MoreRelevantRegionsGetMoreTokensWithinTheirBounds) {
   for (int row = best.row_begin; row < best.row_end; ++row)
     for (int col = best.col_begin; col < best.col_end; ++col)
       setting.relevance.at(row, col) = score(0.9);
-  const std::vector<Cell> plan = setting.plan("proportional");
+  const std::vector<Cell> plan = setting.plan(MakerKind::kProportional);
   EXPECT_EQ(plan.size(), 1'024u);
   for (const CellBlock& region : regions) {
     const auto tokens = std::count_if(

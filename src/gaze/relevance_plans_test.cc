@@ -25,7 +25,7 @@ TEST(Thresholds, WithoutABudgetEveryCellIsReadAtLeastAsFineAsItsRelevanceWants) 
   for (int i = 0; i < 200; ++i) {
     Setting setting({random.range(1, 40), random.range(1, 40)}, 0, 0);
     fill_relevance(random, setting.relevance);
-    const std::vector<Cell> cells = setting.plan("thresholds");
+    const std::vector<Cell> cells = setting.plan(MakerKind::kThresholds);
     const CellTree tree(setting.scene.canvas);
     const int top = tree.levels() - 1;
     for (const Cell& cell : cells) {
@@ -56,13 +56,13 @@ TEST(Thresholds, WithoutABudgetEveryCellIsReadAtLeastAsFineAsItsRelevanceWants) 
 
 TEST(Thresholds, ARelevanceOfExactlyAThresholdDoesNotPassIt) {
   Setting setting({8, 8}, 0, score(0.5));  // 0.5 is no whole score: 32768 lies above it
-  EXPECT_EQ(level_of(setting.plan("thresholds"), 0, 0), 1);
+  EXPECT_EQ(level_of(setting.plan(MakerKind::kThresholds), 0, 0), 1);
   setting.relevance = Map({8, 8}, 52'428);  // 0.8 exactly
-  EXPECT_EQ(level_of(setting.plan("thresholds"), 0, 0), 1);
+  EXPECT_EQ(level_of(setting.plan(MakerKind::kThresholds), 0, 0), 1);
   setting.relevance = Map({8, 8}, 52'429);
-  EXPECT_EQ(level_of(setting.plan("thresholds"), 0, 0), 0);
+  EXPECT_EQ(level_of(setting.plan(MakerKind::kThresholds), 0, 0), 0);
   setting.relevance = Map({8, 8}, 0);
-  EXPECT_EQ(level_of(setting.plan("thresholds"), 0, 0), 3);
+  EXPECT_EQ(level_of(setting.plan(MakerKind::kThresholds), 0, 0), 3);
 }
 
 TEST(Thresholds, TheBudgetThatNoBudgetUsesGivesTheSamePlan) {
@@ -70,9 +70,9 @@ TEST(Thresholds, TheBudgetThatNoBudgetUsesGivesTheSamePlan) {
   for (int i = 0; i < 200; ++i) {
     Setting setting({random.range(1, 30), random.range(1, 30)}, 0, 0);
     for (uint16_t& value : setting.relevance.score) value = static_cast<uint16_t>(random.next());
-    const std::vector<Cell> free = setting.plan("thresholds");
+    const std::vector<Cell> free = setting.plan(MakerKind::kThresholds);
     setting.scene.budget_tokens = static_cast<int>(free.size());
-    const std::vector<Cell> shifted = setting.plan("thresholds");
+    const std::vector<Cell> shifted = setting.plan(MakerKind::kThresholds);
     // Splits that add nothing at the canvas's corner are taken as well, so compare the count.
     EXPECT_EQ(free.size(), shifted.size()) << i;
   }
@@ -81,7 +81,7 @@ TEST(Thresholds, TheBudgetThatNoBudgetUsesGivesTheSamePlan) {
 TEST(Thresholds, ASmallBudgetOnALargeCanvasStillFollowsRelevance) {
   Setting setting({256, 256}, 96, score(0.1));
   setting.relevance.at(200, 30) = score(0.9);
-  const std::vector<Cell> cells = setting.plan("thresholds");
+  const std::vector<Cell> cells = setting.plan(MakerKind::kThresholds);
   EXPECT_LE(level_of(cells, 200, 30), level_of(cells, 250, 250) - 2);
 }
 
@@ -89,7 +89,7 @@ TEST(Quadtree, DetailInARelevantPlaceIsReadFinestAndDullPlacesStayCoarse) {
   Setting setting({32, 32}, 68, score(0.1));
   for (int row = 4; row < 8; ++row)
     for (int col = 20; col < 24; ++col) setting.relevance.at(row, col) = score(0.9);
-  const std::vector<Cell> cells = setting.plan("quadtree");
+  const std::vector<Cell> cells = setting.plan(MakerKind::kQuadtree);
   for (int row = 4; row < 8; ++row)
     for (int col = 20; col < 24; ++col) EXPECT_EQ(level_of(cells, row, col), 0);
   EXPECT_EQ(level_of(cells, 28, 2), 3);
@@ -98,7 +98,7 @@ TEST(Quadtree, DetailInARelevantPlaceIsReadFinestAndDullPlacesStayCoarse) {
 TEST(Quadtree, WithEvenDetailAndRelevanceLevelsDifferByOneAtMost) {
   const Setting setting({32, 32}, 96, score(0.5));
   std::set<int> levels;
-  for (const Cell& cell : setting.plan("quadtree")) levels.insert(cell.level);
+  for (const Cell& cell : setting.plan(MakerKind::kQuadtree)) levels.insert(cell.level);
   EXPECT_EQ(levels, (std::set<int>{1, 2}));
 }
 
@@ -111,7 +111,7 @@ TEST(Quadtree, NoDetailNoSplitWhileOthersHaveSome) {
       if (cell.col < tree.grid(level).cols / 2)
         setting.detail.lost[static_cast<size_t>(level)]
                            [static_cast<size_t>(cell.row) * tree.grid(level).cols + cell.col] = 0;
-  for (const Cell& cell : setting.plan("quadtree"))
+  for (const Cell& cell : setting.plan(MakerKind::kQuadtree))
     if (cell.col < tree.grid(cell.level).cols / 2) {
       EXPECT_EQ(cell.level, 2);
     }
@@ -119,7 +119,7 @@ TEST(Quadtree, NoDetailNoSplitWhileOthersHaveSome) {
 
 // The look alone: what is not of the glance.
 std::vector<Cell> look(const Setting& setting) {
-  std::vector<Cell> cells = setting.plan("glance+look");
+  std::vector<Cell> cells = setting.plan(MakerKind::kGlanceLook);
   std::erase_if(cells, [](const Cell& cell) { return cell.level > 0; });
   return cells;
 }
@@ -156,7 +156,7 @@ TEST(GlanceLook, WithoutBonusAndCrowdingTheLookIsTopK) {
   setting.scene.params.crowding = 0;
   const std::vector<Cell> cells = look(setting);
   setting.scene.budget_tokens = static_cast<int>(cells.size());
-  EXPECT_EQ(cells, setting.plan("top-k"));
+  EXPECT_EQ(cells, setting.plan(MakerKind::kTopK));
 }
 
 }  // namespace

@@ -8,8 +8,8 @@
 namespace fovea {
 
 // Angle i of row `row`, which is at `position`.
-__device__ inline void turn_angle(const AngleJob& job, int64_t row, int i,
-                                  const TokenPosition& position) {
+__device__ inline void rotary_angle(const AngleJob& job, int64_t row, int i,
+                                    const TokenPosition& position) {
   float along = position.time;
   if (i % 3 == 1 && i < job.row_end) along = position.row;
   if (i % 3 == 2 && i < job.col_end) along = position.col;

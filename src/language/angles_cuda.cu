@@ -6,22 +6,22 @@
 namespace fovea {
 namespace {
 
-__global__ void turn_angles(AngleJob job) {
+__global__ void rotary_angles(AngleJob job) {
   let_next_start();
   wait_for_previous();
   const int64_t at = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (at >= int64_t{job.count} * job.half) return;
   const int64_t row = at / job.half;
-  turn_angle(job, row, static_cast<int>(at % job.half), job.positions[row]);
+  rotary_angle(job, row, static_cast<int>(at % job.half), job.positions[row]);
 }
 
 }  // namespace
 
-void turn_angles_cuda(cudaStream_t stream, const AngleJob& job) {
+void rotary_angles_cuda(cudaStream_t stream, const AngleJob& job) {
   constexpr int kBlock = 128;
   const int64_t values = int64_t{job.count} * job.half;
   if (values == 0) return;
-  launch(turn_angles,
+  launch(rotary_angles,
          {.grid = static_cast<unsigned>(ceil_div<int64_t>(values, kBlock)),
           .block = kBlock,
           .stream = stream,

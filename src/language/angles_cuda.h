@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The angles of interleaved M-RoPE on a GPU: turn_angles of decoder_angles.h.
+// The angles of interleaved M-RoPE on a GPU: rotary_angles of decoder_angles.h.
 #pragma once
 
 #include "device/cuda/runtime.h"
@@ -19,6 +19,6 @@ struct AngleJob {
   float* cos = nullptr;
   float* sin = nullptr;
 };
-void turn_angles_cuda(cudaStream_t stream, const AngleJob& job);
+void rotary_angles_cuda(cudaStream_t stream, const AngleJob& job);
 
 }  // namespace fovea

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Turns of a conversation, with images anywhere in their text -> the prompt a model was trained on.
+// Messages of a conversation, with images anywhere in their text -> the prompt a model was trained
+// on.
 //
 //   auto format = ChatFormat::load("Qwen3-VL-2B-Instruct");
-//   std::vector<ChatTurn> turns = {user_turn({image_part(), text_part("What is this?")})};
-//   auto prompt = make_prompt(*format, tokenizer, turns);
+//   std::vector<ChatMessage> messages = {user_message({image_part(), text_part("What is this?")})};
+//   auto prompt = make_prompt(*format, tokenizer, messages);
 //   prompt->ids[prompt->images[0]]  // the place that the first image's tokens take
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -14,6 +16,7 @@
 #include <vector>
 
 #include "fovea/result.h"
+#include "language/sourced_text.h"
 #include "language/template.h"
 #include "language/tokenizer.h"
 #include "weights/config.h"
@@ -26,14 +29,15 @@ struct ChatPart {
   std::string text;  // of kText
 };
 
-struct ChatTurn {
-  std::string role;  // "system", "user" or "assistant"
+struct ChatMessage {
+  std::string role;  // "system", "user", "assistant" or "tool"
   std::vector<ChatPart> parts;
+  std::string tool_calls = {};  // of the assistant: a JSON list, as in OpenAI's API; empty: none
 };
 
 inline ChatPart text_part(std::string text) { return {ChatPart::Kind::kText, std::move(text)}; }
 inline ChatPart image_part() { return {ChatPart::Kind::kImage, {}}; }
-inline ChatTurn user_turn(std::vector<ChatPart> parts) { return {"user", std::move(parts)}; }
+inline ChatMessage user_message(std::vector<ChatPart> parts) { return {"user", std::move(parts)}; }
 
 // The tokens around and in place of an image; Qwen's.
 struct VisionTokens {
@@ -43,12 +47,18 @@ struct VisionTokens {
 };
 
 struct ChatOptions {
-  bool add_generation_prompt = true;  // end with the start of the assistant's turn
+  bool add_generation_prompt = true;  // end with the start of the assistant's message
   std::optional<bool> enable_thinking =
       std::nullopt;  // for templates that ask; not given: their own default
+  // Texts and roles of messages, tools and calls are people's: special tokens (<|im_end|>,
+  // <|image_pad|>, ...) that are written in them stay text, whatever the template does with them.
+  // On: they become tokens, as in transformers.
+  bool allow_special = false;
+  std::string tools = {};  // that may be called: a JSON list, as in OpenAI's API; empty: none
+  std::function<bool()> keep_going = nullptr;  // asked while it works; false ends it with an error
 };
 
-// How a model wants turns written: by its own template, or in Qwen's known form without one.
+// How a model wants messages written: by its own template, or in Qwen's known form without one.
 class ChatFormat {
  public:
   // Looks for chat_template.jinja, chat_template.json and tokenizer_config.json in a checkpoint
@@ -60,19 +70,20 @@ class ChatFormat {
                                           std::map<std::string, std::string> special = {},
                                           const VisionTokens& vision = {});
 
+  // Without a template tools are refused.
   static ChatFormat qwen(const VisionTokens& vision = {});
 
-  Result<std::string> render(std::span<const ChatTurn> turns,
+  Result<SourcedText> render(std::span<const ChatMessage> messages,
                              const ChatOptions& options = {}) const;
 
   bool template_knows_images() const { return knows_images_; }
   const VisionTokens& vision() const { return vision_; }
 
  private:
-  Result<std::string> render_template(std::span<const ChatTurn> turns, const ChatOptions& options,
-                                      bool in_parts) const;
-  std::string render_qwen(std::span<const ChatTurn> turns, const ChatOptions& options) const;
-  std::string plain_text(const ChatTurn& turn) const;
+  Result<SourcedText> render_template(std::span<const ChatMessage> messages,
+                                      const ChatOptions& options, bool in_parts) const;
+  SourcedText render_qwen(std::span<const ChatMessage> messages, const ChatOptions& options) const;
+  void append_parts(SourcedText& text, const ChatMessage& message, char source) const;
 
   VisionTokens vision_;
   std::map<std::string, std::string> special_;
@@ -87,7 +98,7 @@ struct Prompt {
 };
 
 Result<Prompt> make_prompt(const ChatFormat& format, const Tokenizer& tokenizer,
-                           std::span<const ChatTurn> turns, const ChatOptions& options = {});
+                           std::span<const ChatMessage> messages, const ChatOptions& options = {});
 
 // Whether a tokenizer belongs to a model: the model has an embedding for every id it gives, and the
 // texts that stand for an image are the tokens that config.json says they are. Asked once, when a

@@ -2,21 +2,16 @@
 #include "language/decoder.h"
 
 #include <algorithm>
-#include <cstring>
+#include <new>
+#include <utility>
 
 #include "base/check.h"
-#include "language/decoder_angles.h"
-#include "language/decoder_layer.h"
+#include "language/decoder_steps.h"
 #include "language/decoder_weights.h"
 #include "language/device_decoder.h"
-#include "ops/activation.h"
-#include "ops/matmul.h"
-#include "ops/norm.h"
 
 namespace fovea {
 namespace {
-
-constexpr int64_t kChunkTokens = 512;
 
 void check_run(const TextConfig& config, const TokenRun& run, const DecoderMemory& memory) {
   FOVEA_CHECK(!run.ids.empty() && run.positions.size() == run.ids.size());
@@ -39,30 +34,7 @@ void start_readout(const TextConfig& config, const TokenRun& run, int64_t keys,
   FOVEA_CHECK(readout.key_begin >= 0 && readout.key_begin <= readout.key_end &&
               readout.key_end <= keys);
   readout.mass.assign(static_cast<size_t>(readout.key_end - readout.key_begin), 0.0f);
-}
-
-void grow(Buffer<float>& buffer, int64_t count) {
-  if (buffer.size() < static_cast<size_t>(count))
-    buffer = Buffer<float>(static_cast<size_t>(count));
-}
-
-void prepare_scratch(const TextConfig& config, int64_t rows, DecoderScratch& scratch) {
-  const int64_t q_size = int64_t{config.num_heads} * config.head_dim;
-  const int64_t kv_size = int64_t{config.num_kv_heads} * config.head_dim;
-  grow(scratch.hidden, rows * config.hidden_size);
-  grow(scratch.input, rows * std::max<int64_t>(config.hidden_size, q_size));
-  grow(scratch.inner, rows * std::max<int64_t>(q_size + 2 * kv_size, 2 * config.intermediate_size));
-  grow(scratch.cos, rows * (config.head_dim / 2));
-  grow(scratch.sin, rows * (config.head_dim / 2));
-}
-
-void prepare_layers(const TextConfig& config, int64_t new_tokens, DecoderMemory& memory) {
-  for (int i = static_cast<int>(memory.layers.size()); i < config.num_layers; ++i)
-    memory.layers.emplace_back(config.num_kv_heads, config.head_dim);
-  const int64_t capacity = memory.layers.front().capacity();
-  const int64_t needed = std::max(memory.tokens() + new_tokens, memory.reserved_tokens);
-  // Growing by half keeps the copies of a long answer few.
-  if (needed > capacity) memory.reserve(std::max(needed, capacity + capacity / 2));
+  readout.last_mass.assign(readout.wants_last ? readout.mass.size() : 0, 0.0f);
 }
 
 void start_hidden(const TextConfig& config, const TokenRun& run, int layers,
@@ -71,219 +43,96 @@ void start_hidden(const TextConfig& config, const TokenRun& run, int layers,
   readout.hidden = Buffer<float>(run.ids.size() * static_cast<size_t>(config.hidden_size));
 }
 
-// What the calls for the chunks of one run share.
-struct Run {
-  Threads& threads;
-  const TextConfig& config;
-  const DecoderWeights& weights;
-  const TokenRun& tokens;
-  const DecodeOptions& options;
-  DecoderMemory& memory;
-  int layers = 0;  // that are computed
-  bool wants_logits = false;
-
-  // Tokens [begin, end) of the run.
-  struct Chunk {
-    int64_t begin = 0;
-    int64_t end = 0;
-    int64_t rows() const { return end - begin; }
-  };
-
-  float* row(int64_t index) const {
-    return memory.scratch.hidden.data() + index * config.hidden_size;
-  }
-  // Calls body(row of the chunk, visual tokens, first of them, count) where they stand.
-  template <class Body>
-  void for_each_visual(const Chunk& chunk, const Body& body) const {
-    for (const VisualSpan& span : tokens.visual) {
-      const auto at = static_cast<int64_t>(span.at);
-      const int64_t from = std::max(at, chunk.begin);
-      const int64_t to = std::min(at + span.count, chunk.end);
-      if (from < to) body(from - chunk.begin, *span.tokens, span.first + from - at, to - from);
-    }
-  }
-
-  void embed(const Chunk& chunk) const;
-  void add_deepstack(const Chunk& chunk, size_t layer, int64_t first_row) const;
-  LayerCall call_for(const Chunk& chunk, int layer) const;
-  bool run_layers(const Chunk& chunk) const;
-  void write_logits(int64_t first_row, int64_t rows, float* logits) const;
-};
-
-void Run::embed(const Chunk& chunk) const {
-  const int64_t width = config.hidden_size;
-  std::vector<bool> visual(static_cast<size_t>(chunk.rows()));
-  for_each_visual(chunk, [&](int64_t at, const VisualTokens& from, int64_t first, int64_t count) {
-    std::memcpy(row(at), from.features.data() + first * width,
-                static_cast<size_t>(count * width) * sizeof(float));
-    std::fill_n(visual.begin() + at, count, true);
-  });
-  threads.for_each(chunk.rows(), 16, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      if (visual[static_cast<size_t>(i)]) continue;
-      const int id = tokens.ids[static_cast<size_t>(chunk.begin + i)];
-      FOVEA_CHECK(id >= 0 && id < config.vocab_size);
-      weights.embedding.row(id, row(i));
-    }
-  });
-}
-
-void Run::add_deepstack(const Chunk& chunk, size_t layer, int64_t first_row) const {
-  const int64_t width = config.hidden_size;
-  for_each_visual(chunk, [&](int64_t at, const VisualTokens& from, int64_t first, int64_t count) {
-    const int64_t skipped = std::min(std::max<int64_t>(first_row - at, 0), count);
-    if (layer >= from.deepstack.size()) return;
-    add(threads, row(at + skipped), from.deepstack[layer].data() + (first + skipped) * width,
-        (count - skipped) * width);
-  });
-}
-
-// The last layer's output is needed only where logits are, or where it is read; its queries also
-// where their attention is.
-LayerCall Run::call_for(const Chunk& chunk, int layer) const {
-  LayerCall call{threads, config, weights.layers[static_cast<size_t>(layer)], memory.scratch,
-                 chunk.rows()};
-  const bool is_read = options.hidden != nullptr && options.hidden->layers == layer + 1;
-  if (layer + 1 < layers || is_read || options.on_layer || options.all_logits) return call;
-  const bool has_last = wants_logits && chunk.end == static_cast<int64_t>(tokens.ids.size());
-  call.first_output = has_last ? chunk.rows() - 1 : chunk.rows();
-  call.first_query = call.first_output;
-  const AttentionReadout* readout = options.readout;
-  if (readout == nullptr || std::count(readout->layers.begin(), readout->layers.end(), layer) == 0)
-    return call;
-  const auto begin = std::max(static_cast<int64_t>(readout->query_begin), chunk.begin);
-  if (begin < std::min(static_cast<int64_t>(readout->query_end), chunk.end))
-    call.first_query = std::min(call.first_query, begin - chunk.begin);
-  return call;
-}
-
-bool Run::run_layers(const Chunk& chunk) const {
-  for (int i = 0; i < layers; ++i) {
-    if (options.keep_going && !options.keep_going()) return false;
-    KeyValues& kv = memory.layers[static_cast<size_t>(i)];
-    const LayerCall call = call_for(chunk, i);
-    project(call, kv);
-    if (options.readout != nullptr)
-      for (const int layer : options.readout->layers)
-        if (layer == i) read_out(call, kv, chunk.begin, *options.readout);
-    if (call.first_output == call.rows) continue;
-    attend(call, kv);
-    feed_forward(call);
-    add_deepstack(chunk, static_cast<size_t>(i), call.first_output);
-    if (options.on_layer) options.on_layer(i, chunk.begin, chunk.rows(), row(0));
-    if (options.hidden != nullptr && options.hidden->layers == i + 1)
-      std::memcpy(options.hidden->hidden.data() + chunk.begin * config.hidden_size, row(0),
-                  static_cast<size_t>(chunk.rows() * config.hidden_size) * sizeof(float));
-  }
-  return true;
-}
-
-void Run::write_logits(int64_t first_row, int64_t rows, float* logits) const {
-  const int64_t width = config.hidden_size;
-  float* normed = memory.scratch.input.data();
-  rms_norm(threads, row(first_row), width, rows, 1, width, weights.norm.data(),
-           static_cast<float>(config.rms_norm_eps), normed, width);
-  matmul(threads, normed, rows, {.weights = &weights.head(), .y = logits});
-}
-
 }  // namespace
 
 Result<Decoder> Decoder::build(const ModelConfig& config, const TensorSource& source,
                                const std::shared_ptr<Accelerator>& device) {
   Result<DecoderWeights> weights = take_decoder_weights(config, source);
   if (!weights) return weights.error();
-  if (device == nullptr)
-    return Decoder(config.text, std::make_shared<const DecoderWeights>(*std::move(weights)));
-  const auto make = reinterpret_cast<MakeDecoder>(device->function(kMakeDecoderSymbol));
-  FOVEA_CHECK(make != nullptr);
+  const MakeDecoder make = device->maker<MakeDecoder>(kMakeDecoderSymbol, make_cpu_decoder);
   Result<std::shared_ptr<DeviceDecoder>> made = failed("");
   make(device, config.text, *weights, made);
   if (!made) return made.error();
-  Decoder decoder(config.text, nullptr);
-  decoder.accelerator_ = device;
-  decoder.device_ = std::move(*made);
-  return decoder;
+  return Decoder(config.text, std::move(*made));
 }
 
-size_t Decoder::bytes() const { return device_ ? device_->bytes() : weights_->bytes(); }
+size_t Decoder::bytes() const { return device_->bytes(); }
+bool Decoder::has_kinds() const { return device_->has_kinds(); }
+bool Decoder::answers() const { return device_->answers() != nullptr; }
 
-Buffer<float> Decoder::decode(Threads& threads, const TokenRun& run, DecoderMemory& memory,
-                              const DecodeOptions& options) const {
-  FOVEA_CHECK(options.layers == 0 && !options.leave_logits);
-  const size_t rows = options.all_logits ? run.ids.size() : 1;
-  Buffer<float> logits(rows * static_cast<size_t>(config_.vocab_size));
-  if (!work(threads, run, memory, options, &logits)) return {};
-  return logits;
+Result<Buffer<float>> Decoder::forward(Threads& threads, const TokenRun& run, DecoderMemory& memory,
+                                       const ForwardOptions& options) const {
+  ForwardRequest request{run, &memory, options, /*wants_logits=*/true};
+  work(threads, {&request, 1});
+  if (!request.status) return request.status.error();
+  return request.stopped ? Buffer<float>() : std::move(request.logits);
 }
 
-bool Decoder::read(Threads& threads, const TokenRun& run, DecoderMemory& memory,
-                   const DecodeOptions& options) const {
-  FOVEA_CHECK(!options.all_logits && options.layers >= 0 && options.layers <= config_.num_layers);
-  FOVEA_CHECK(!options.leave_logits || (answers() && options.layers == 0));
-  const int64_t before = memory.tokens();
-  const bool done = work(threads, run, memory, options, nullptr);
-  if (options.layers > 0) memory.truncate(before);
-  return done;
+Result<bool> Decoder::read(Threads& threads, const TokenRun& run, DecoderMemory& memory,
+                           const ForwardOptions& options) const {
+  ForwardRequest request{run, &memory, options};
+  work(threads, {&request, 1});
+  if (!request.status) return request.status.error();
+  return !request.stopped;
 }
 
-bool Decoder::work(Threads& threads, const TokenRun& run, DecoderMemory& memory,
-                   const DecodeOptions& options, Buffer<float>* logits) const {
-  FOVEA_CHECK(options.chunk_tokens >= 0);
-  check_run(config_, run, memory);
-  const auto count = static_cast<int64_t>(run.ids.size());
-  const int64_t before = memory.tokens();
-  const int layers = options.layers > 0 ? options.layers : config_.num_layers;
-  if (options.readout != nullptr) start_readout(config_, run, before + count, *options.readout);
-  if (options.hidden != nullptr) start_hidden(config_, run, layers, *options.hidden);
-  if (device_) return work_on_device(run, memory, options, logits);
-  prepare_layers(config_, count, memory);
-  const int64_t most = options.chunk_tokens > 0 ? options.chunk_tokens : kChunkTokens;
-  prepare_scratch(config_, std::min(most, count), memory.scratch);
-  const Run all{threads, config_, *weights_, run, options, memory, layers, logits != nullptr};
-  for (int64_t begin = 0; begin < count; begin += most) {
-    const Run::Chunk chunk{begin, std::min(begin + most, count)};
-    DecoderScratch& scratch = memory.scratch;
-    all.embed(chunk);
-    turn_angles(
-        threads, config_,
-        run.positions.subspan(static_cast<size_t>(begin), static_cast<size_t>(chunk.rows())),
-        scratch.cos.data(), scratch.sin.data());
-    if (!all.run_layers(chunk)) {
-      memory.truncate(before);
-      return false;
+void Decoder::work(Threads& threads, std::span<ForwardRequest> requests) const {
+  for (ForwardRequest& request : requests) {
+    request.tokens_before = request.memory->tokens();
+    request.status = Done{};
+    request.stopped = false;
+    try {
+      start(request);
+    } catch (const std::bad_alloc&) {
+      request.status = no_memory_to_decode();
     }
-    if (options.all_logits)
-      all.write_logits(0, chunk.rows(), logits->data() + begin * config_.vocab_size);
-    else if (logits != nullptr && chunk.end == count)
-      all.write_logits(chunk.rows() - 1, 1, logits->data());
   }
-  return true;
+  device_->work(threads, requests);
+  for (ForwardRequest& request : requests)
+    if (!request.done() || request.options.layers > 0)
+      request.memory->truncate(request.tokens_before);
 }
 
-Result<std::unique_ptr<DeviceAnswer>> Decoder::answer(const DecoderMemory& memory,
+// Checks a request and makes room for what it asks for.
+void Decoder::start(ForwardRequest& request) const {
+  const TokenRun& run = request.run;
+  const ForwardOptions& options = request.options;
+  const DecoderMemory& memory = *request.memory;
+  check_run(config_, run, memory);
+  FOVEA_CHECK(options.chunk_tokens >= 0 && (!options.all_logits || request.wants_logits));
+  FOVEA_CHECK(options.layers >= 0 && options.layers <= config_.num_layers);
+  FOVEA_CHECK(options.attention.is_dense() || has_kinds());
+  FOVEA_CHECK(options.layers == 0 || !(request.wants_logits || options.leave_logits));
+  FOVEA_CHECK(!options.leave_logits || (answers() && !request.wants_logits));
+  const int64_t keys = memory.tokens() + static_cast<int64_t>(run.ids.size());
+  const int layers = options.layers > 0 ? options.layers : config_.num_layers;
+  if (options.readout != nullptr) start_readout(config_, run, keys, *options.readout);
+  if (options.hidden != nullptr) start_hidden(config_, run, layers, *options.hidden);
+  const size_t rows = !request.wants_logits ? 0 : options.all_logits ? run.ids.size() : 1;
+  const size_t values = rows * static_cast<size_t>(config_.vocab_size);
+  if (request.logits.size() != values) request.logits = Buffer<float>(values);
+}
+
+void Decoder::draw(std::span<DeviceAnswer* const> answers) const {
+  FOVEA_CHECK(this->answers());
+  device_->answers()->draw(answers);
+}
+
+Result<std::unique_ptr<DeviceAnswer>> Decoder::answer(DecoderMemory& memory,
                                                       const AnswerStart& start) const {
-  FOVEA_CHECK(answers() && start.sampling.most_likely == 0);
+  FOVEA_CHECK(answers() && device_can_draw(start.sampling));
   if (auto checked = check_sampling(start.sampling); !checked) return checked.error();
-  return device_->answer(memory, start);
+  return device_->answers()->answer(memory, start);
 }
 
 Result<double> Decoder::confidence(const DecoderMemory& memory) const {
   FOVEA_CHECK(answers());
-  return device_->confidence(memory);
-}
-
-bool Decoder::work_on_device(const TokenRun& run, DecoderMemory& memory,
-                             const DecodeOptions& options, Buffer<float>* logits) const {
-  const int64_t before = memory.tokens();
-  const Result<bool> done = device_->work(run, memory, options, logits);
-  if (!done) accelerator_->fail(done.error());
-  if (done && *done) return true;
-  memory.truncate(before);
-  return false;
+  return device_->answers()->confidence(memory);
 }
 
 size_t DecoderScratch::bytes() const {
-  return (hidden.size() + input.size() + inner.size() + cos.size() + sin.size()) * sizeof(float);
+  return (hidden.size() + input.size() + inner.size() + cos.size() + sin.size() + logits.size()) *
+         sizeof(float);
 }
 
 size_t DecoderMemory::bytes() const {
@@ -292,10 +141,17 @@ size_t DecoderMemory::bytes() const {
   return bytes;
 }
 
-void DecoderMemory::reserve(int64_t tokens) {
-  reserved_tokens = std::max(reserved_tokens, tokens);
-  for (KeyValues& layer : layers) layer.reserve(tokens);
+void DecoderMemory::open(const TextConfig& config) {
+  if (!pages) pages = unbounded_pages(config.num_kv_heads, config.head_dim);
+  if (!layers.empty()) return;
+  std::vector<KeyValues> all;  // or none, where memory runs out on the way
+  all.reserve(static_cast<size_t>(config.num_layers));
+  for (int i = 0; i < config.num_layers; ++i)
+    all.emplace_back(pages, config.num_kv_heads, config.head_dim);
+  layers = std::move(all);
 }
+
+void DecoderMemory::reserve(int64_t tokens) { reserved_tokens = std::max(reserved_tokens, tokens); }
 
 void DecoderMemory::truncate(int64_t tokens) {
   for (KeyValues& layer : layers) layer.truncate(tokens);

@@ -11,7 +11,9 @@
 #include "base/threads.h"
 #include "device/accelerator.h"
 #include "fovea/result.h"
-#include "ops/key_values.h"
+#include "memory/key_values.h"
+#include "ops/attention/sparse/schedule.h"
+#include "ops/attention/sparse/token_blocks.h"
 #include "vision/vision.h"
 #include "weights/config.h"
 #include "weights/tensor_source.h"
@@ -51,22 +53,26 @@ struct DecoderScratch {
   Buffer<float> inner;   // q, k and v, each [rows][its size]; or gate and up, likewise
   Buffer<float> cos;     // [rows][head_dim / 2]
   Buffer<float> sin;
+  Buffer<float> logits;  // [rows][vocab_size] of the steps of several sequences
 
   size_t bytes() const;
 };
 
 // Keys and values of every layer, of all tokens so far.
 struct DecoderMemory {
-  std::vector<KeyValues> layers;  // empty before the first call
-  int64_t reserved_tokens = 0;    // what reserve() was asked for
+  std::shared_ptr<Reservation> pages;  // what layers draw on; null: made without a bound
+  std::vector<KeyValues> layers;       // empty before the first call
+  int64_t reserved_tokens = 0;         // what reserve() was asked for, for a device
   DecoderScratch scratch;
   // In place of all that, where a device decodes: it holds the first so many tokens.
   std::shared_ptr<OnDevice> on_device;
   int64_t tokens_on_device = 0;
 
   int64_t tokens() const { return layers.empty() ? tokens_on_device : layers.front().size(); }
-  size_t bytes() const;           // of the keys and values
-  void reserve(int64_t tokens);   // makes room for so many in all, now or with the first call
+  void open(const TextConfig& config);  // makes the layers, where there are none yet
+  size_t bytes() const;                 // of the keys and values
+  // Says how many there will be in all, so that a device makes room for them at once.
+  void reserve(int64_t tokens);
   void truncate(int64_t tokens);  // forgets all but the first
 };
 
@@ -79,6 +85,9 @@ struct AttentionReadout {
   int64_t key_begin = 0;
   int64_t key_end = 0;
   std::vector<float> mass;  // the result: [key_end - key_begin]
+  bool wants_last = false;
+  std::vector<float> last_mass =
+      {};  // the same of the last of these queries alone, where it is wanted
 };
 
 // The hidden state after the first `layers` layers, deepstack added: what the next layer reads.
@@ -87,23 +96,48 @@ struct HiddenReadout {
   Buffer<float> hidden;  // the result: [tokens of the run][hidden_size]
 };
 
-struct DecodeOptions {
+// Tokens of a run that a CPU takes through the layers at once.
+inline constexpr int64_t kDecoderChunk = 512;
+
+struct ForwardOptions {
   int chunk_tokens = 0;     // a long run is worked on in chunks of so many; 0: as suits
   bool all_logits = false;  // after each token of the run: [tokens][vocab_size]
-  // read() alone, on a device: the logits after the last token stay there, for answer().
+  // Without logits, on a device: those after the last token stay there, for answer().
   bool leave_logits = false;
   AttentionReadout* readout = nullptr;  // filled where given
   HiddenReadout* hidden = nullptr;      // likewise
-  // read() alone: only the first so many layers, where above 0. The memory is then left as it was.
+  // Without logits: only the first so many layers, where above 0. The memory is then left as it
+  // was.
   int layers = 0;
+  // How tokens attend to each other in each layer; other than dense only where
+  // Decoder::has_kinds(). `images` are the visual tokens of the whole sequence (memory and run) by
+  // what was encoded together. By "prefix" they see each other: no run may end inside of one.
+  AttentionSchedule attention = {};
+  std::span<const TokenRange> images = {};
   // For tests and traces: sees each layer's output after its deepstack addition, for each chunk:
   // [tokens][hidden_size].
   std::function<void(int layer, int64_t first_token, int64_t tokens, const float* hidden)> on_layer;
-  // Asked between layers; false stops the work: the result is empty, the memory as it was.
+  // Asked between layers, and on the CPU about every 100 ms inside one (StopLoops); false stops the
+  // work: the result is empty, the memory as it was.
   std::function<bool()> keep_going;
 };
 
-struct DecoderWeights;
+// One sequence's share of a call: what is added to its memory, and what came of it.
+struct ForwardRequest {
+  TokenRun run;                     // of one token or more
+  DecoderMemory* memory = nullptr;  // no other request of the call has the same
+  ForwardOptions options;
+  bool wants_logits = false;  // after the last token, or after each (ForwardOptions::all_logits)
+
+  int64_t tokens_before = 0;  // of the memory, when the call began
+  Buffer<float> logits;       // [vocab_size], or [tokens][vocab_size]
+  Status status = Done{};     // an error is this request's alone
+  bool stopped = false;       // ForwardOptions::keep_going ended it
+
+  // Where it is not, the memory is as it was and `logits` holds nothing of use.
+  bool done() const { return status && !stopped; }
+};
+
 struct AnswerStart;
 class DeviceAnswer;
 class DeviceDecoder;
@@ -112,44 +146,46 @@ class Decoder {
  public:
   // `config.tie_word_embeddings` decides whether there is a head of its own; a checkpoint whose
   // settings say it is tied may still hold two that differ (Checkpoint::head_is_tied).
-  // On a device, weights are kept as bf16, which the source must give.
+  // On a GPU, weights are kept as bf16, which the source must give.
   static Result<Decoder> build(const ModelConfig& config, const TensorSource& source,
-                               const std::shared_ptr<Accelerator>& device = nullptr);
+                               const std::shared_ptr<Accelerator>& device = open_cpu());
 
-  // Adds a run of one token or more to the memory and gives the logits after its last token:
-  // [vocab_size]. A device that fails gives none, and says why when asked
-  // (Accelerator::take_status).
-  Buffer<float> decode(Threads& threads, const TokenRun& run, DecoderMemory& memory,
-                       const DecodeOptions& options = {}) const;
+  // Adds the run of each request to its memory. Tokens of different sequences that follow one by
+  // one go through the layers together, so that the weights are read once for all; on a CPU longer
+  // runs follow one another. What fails or is stopped leaves the others as they would be without
+  // it. On a CPU a request has the same bits alone and in any company, on any number of threads.
+  void work(Threads& threads, std::span<ForwardRequest> requests) const;
 
-  // The same without logits; false where `keep_going` ended it.
-  bool read(Threads& threads, const TokenRun& run, DecoderMemory& memory,
-            const DecodeOptions& options = {}) const;
+  // The same for one: the logits after the last token, [vocab_size]; empty where `keep_going`
+  // ended it.
+  Result<Buffer<float>> forward(Threads& threads, const TokenRun& run, DecoderMemory& memory,
+                                const ForwardOptions& options = {}) const;
+  // ... without logits; false where `keep_going` ended it.
+  Result<bool> read(Threads& threads, const TokenRun& run, DecoderMemory& memory,
+                    const ForwardOptions& options = {}) const;
 
-  // Whether answer() is there: a device makes answers by itself.
-  bool answers() const { return device_ != nullptr; }
+  // Whether answer() is there: the device makes answers by itself.
+  bool answers() const;
   // Draws the tokens of an answer from the logits that read() left, on the device.
-  Result<std::unique_ptr<DeviceAnswer>> answer(const DecoderMemory& memory,
+  Result<std::unique_ptr<DeviceAnswer>> answer(DecoderMemory& memory,
                                                const AnswerStart& start) const;
+  // Goes on with several of those in one pass (DeviceAnswers::draw).
+  void draw(std::span<DeviceAnswer* const> answers) const;
   // How sure it is of the first: the probability of the most likely token.
   Result<double> confidence(const DecoderMemory& memory) const;
 
+  // Whether its device knows other attention than dense.
+  bool has_kinds() const;
   const TextConfig& config() const { return config_; }
   size_t bytes() const;  // of its weights
-  // Null: the CPU decodes.
   const std::shared_ptr<DeviceDecoder>& on_device() const { return device_; }
 
  private:
-  bool work(Threads& threads, const TokenRun& run, DecoderMemory& memory,
-            const DecodeOptions& options, Buffer<float>* logits) const;
-  bool work_on_device(const TokenRun& run, DecoderMemory& memory, const DecodeOptions& options,
-                      Buffer<float>* logits) const;
-  Decoder(const TextConfig& config, std::shared_ptr<const DecoderWeights> weights)
-      : config_(config), weights_(std::move(weights)) {}
+  void start(ForwardRequest& request) const;
+  Decoder(const TextConfig& config, std::shared_ptr<DeviceDecoder> device)
+      : config_(config), device_(std::move(device)) {}
 
   TextConfig config_;
-  std::shared_ptr<const DecoderWeights> weights_;  // null where a device has them
-  std::shared_ptr<Accelerator> accelerator_;       // null: the CPU
   std::shared_ptr<DeviceDecoder> device_;
 };
 

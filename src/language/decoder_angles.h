@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Interleaved M-RoPE: which angle each pair of a head's values is turned by.
+// Interleaved M-RoPE: which angle each pair of a head's values is rotated by.
 #pragma once
 
 #include <cmath>
@@ -12,8 +12,8 @@
 
 namespace fovea {
 
-// How fast each pair of values turns: [head_dim / 2]. As torch has it: every step is rounded to
-// f32, so that large positions turn as theirs do.
+// How fast each pair of values rotates: [head_dim / 2]. As torch has it: every step is rounded to
+// f32, so that large positions rotate as theirs do.
 inline std::vector<float> text_frequencies(const TextConfig& config) {
   std::vector<float> frequencies(static_cast<size_t>(config.head_dim / 2));
   for (size_t i = 0; i < frequencies.size(); ++i) {
@@ -25,7 +25,7 @@ inline std::vector<float> text_frequencies(const TextConfig& config) {
 
 // cos and sin of position * theta^(-2i / head_dim), i < head_dim / 2, with the position in time,
 // row or column as TextConfig::mrope_section says: [positions][head_dim / 2] each.
-void turn_angles(Threads& threads, const TextConfig& config,
-                 std::span<const TokenPosition> positions, float* cos, float* sin);
+void rotary_angles(Threads& threads, const TextConfig& config,
+                   std::span<const TokenPosition> positions, float* cos, float* sin);
 
 }  // namespace fovea

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Several sequences in one pass of the decoder on a GPU, against each of them alone.
 #include <algorithm>
+#include <cmath>
+#include <optional>
 
 #include "device/cuda/test_accelerator.h"
 #include "language/decoder_cuda.h"
@@ -13,7 +15,7 @@ namespace {
 using test::RandomPrompt;
 
 // Other numbers of rows may take other kernels. Portable ones sum in another order: now and then
-// that turns a rounding to bf16, of up to 2^-9. The best also round elsewhere, as the GPU does
+// that changes a rounding to bf16, of up to 2^-9. The best also round elsewhere, as the GPU does
 // against the CPU (decoder_cuda_test.cc).
 constexpr double kOtherOrder = 1e-2;
 constexpr double kOtherRounding = 2e-2;
@@ -55,11 +57,16 @@ class DecoderBatchCuda : public AcceleratorTest {
     return image;
   }
 
+  ForwardRequest request_of(const TokenRun& run, DecoderMemory& memory) {
+    ForwardRequest request{run, &memory, {}, /*wants_logits=*/true};
+    request.logits = Buffer<float>(static_cast<size_t>(config_.text.vocab_size));
+    return request;
+  }
   std::vector<float> work(const TokenRun& run, DecoderMemory& memory) {
-    Buffer<float> logits(static_cast<size_t>(config_.text.vocab_size));
-    const auto done = decoder_->work(run, memory, {}, &logits);
-    EXPECT_TRUE(done && *done);
-    return {logits.begin(), logits.end()};
+    ForwardRequest request = request_of(run, memory);
+    decoder_->work({&request, 1});
+    EXPECT_TRUE(request.done());
+    return {request.logits.begin(), request.logits.end()};
   }
 
   // A sequence: what is in memory, and the tokens that follow.
@@ -91,8 +98,8 @@ class DecoderBatchCuda : public AcceleratorTest {
 
   // The logits after the last token of each.
   std::vector<std::vector<float>> together(std::vector<std::unique_ptr<Sequence>>& sequences) {
-    const CudaAccelerator::Turn turn(*device_);
-    std::vector<DecoderRequest> requests;
+    const CudaAccelerator::Lock lock(*device_);
+    std::vector<PassRun> requests;
     for (auto& one : sequences) {
       const auto room = decoder_->room_for(one->memory.on_device, one->kept,
                                            one->kept + static_cast<int64_t>(one->ids.size()));
@@ -159,6 +166,147 @@ TEST_P(DecoderBatchCuda, AnotherNeighbourChangesNothing) {
   const auto second = together(sequences);
   EXPECT_NE(first[0], second[0]);
   EXPECT_EQ(first[1], second[1]);
+}
+
+// A call of the decoder with requests of every kind.
+TEST_P(DecoderBatchCuda, EachRequestOfACallGetsWhatItAskedFor) {
+  const VisualTokens image = random_image(9, 1);
+  std::vector<std::unique_ptr<Sequence>> sequences;
+  sequences.push_back(sequence_of(20, 1, 3));
+  sequences.push_back(sequence_of(0, 14, 1, &image));
+  sequences.push_back(sequence_of(5, 9, 5));
+  sequences.push_back(sequence_of(33, 1, 7));
+  sequences.push_back(sequence_of(12, 1, 9));
+  std::vector<ForwardRequest> requests;
+  for (auto& one : sequences) requests.push_back(request_of(one->run(), one->memory));
+  std::vector<int> layers_seen;
+  requests[2].options.on_layer = [&](int layer, int64_t, int64_t, const float*) {
+    layers_seen.push_back(layer);
+  };
+  requests[3].options.keep_going = [] { return false; };
+  requests[4].wants_logits = false;
+  requests[4].options.leave_logits = true;
+  decoder_->work(requests);
+  const double allowed =
+      device_->kernels() == KernelChoice::kPortable ? kOtherOrder : kOtherRounding;
+  for (const size_t i : {0, 1, 2}) {
+    ASSERT_TRUE(requests[i].done()) << i;
+    const std::vector<float> logits(requests[i].logits.begin(), requests[i].logits.end());
+    EXPECT_LE(relative_error(sequences[i]->alone, logits), allowed) << i;
+  }
+  EXPECT_EQ(layers_seen, (std::vector<int>{0, 1}));
+  EXPECT_TRUE(requests[3].stopped && requests[3].status);
+  EXPECT_EQ(requests[3].memory->tokens(), 33);
+  ASSERT_TRUE(requests[4].done());
+  EXPECT_EQ(requests[4].memory->tokens(), 13);
+  const auto best = std::max_element(sequences[4]->alone.begin(), sequences[4]->alone.end());
+  double sum = 0;
+  for (const float logit : sequences[4]->alone) sum += std::exp(double{logit} - *best);
+  const auto sure = decoder_->confidence(*requests[4].memory);
+  ASSERT_TRUE(sure);
+  EXPECT_NEAR(*sure, 1 / sum, 0.05) << "the logits that were left";
+}
+
+// What is read out on the way is each request's own, as far as its layers go.
+TEST_P(DecoderBatchCuda, ReadoutsShareAPass) {
+  const VisualTokens image = random_image(9, 1);
+  struct Asked {
+    std::unique_ptr<Sequence> sequence;
+    int layers = 0;
+    std::optional<AttentionReadout> readout;
+    std::optional<HiddenReadout> hidden;
+  };
+  const auto ask = [](std::vector<Asked>& all, size_t only) {
+    std::vector<ForwardRequest> requests;
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (only < all.size() && i != only) continue;
+      Asked& one = all[i];
+      ForwardRequest& request = requests.emplace_back();
+      request.run = one.sequence->run();
+      request.memory = &one.sequence->memory;
+      request.options.layers = one.layers;
+      if (one.readout) {
+        one.readout->mass.assign(static_cast<size_t>(one.readout->key_end - one.readout->key_begin),
+                                 0);
+        request.options.readout = &*one.readout;
+      }
+      if (one.hidden) request.options.hidden = &*one.hidden;
+    }
+    return requests;
+  };
+  std::vector<Asked> all;
+  const auto readout = [](size_t from, size_t to, int64_t keys_from, int64_t keys_to) {
+    AttentionReadout asked;
+    asked.layers = {0, 1};
+    asked.query_begin = from;
+    asked.query_end = to;
+    asked.key_begin = keys_from;
+    asked.key_end = keys_to;
+    return asked;
+  };
+  const auto hidden = [&](size_t tokens) {
+    HiddenReadout asked;
+    asked.layers = 1;
+    asked.hidden = Buffer<float>(tokens * static_cast<size_t>(config_.text.hidden_size));
+    return asked;
+  };
+  all.push_back({sequence_of(3, 14, 1, &image), 2, readout(10, 14, 4, 12), {}});
+  all.push_back({sequence_of(0, 8, 3), 2, readout(1, 8, 0, 3), hidden(8)});
+  all.push_back({sequence_of(6, 5, 5), 2, {}, hidden(5)});
+  all.push_back({sequence_of(2, 4, 7), 1, {}, hidden(4)});
+  std::vector<std::vector<float>> masses(all.size());
+  std::vector<std::vector<float>> states(all.size());
+  const auto values_of = [](const auto& values) {
+    return std::vector<float>(values.begin(), values.end());
+  };
+  for (size_t i = 0; i < all.size(); ++i) {
+    std::vector<ForwardRequest> alone = ask(all, i);
+    decoder_->work(alone);
+    ASSERT_TRUE(alone.front().done()) << i;
+    all[i].sequence->memory.truncate(all[i].sequence->kept);
+    if (all[i].readout) masses[i] = values_of(all[i].readout->mass);
+    if (all[i].hidden) states[i] = values_of(all[i].hidden->hidden);
+  }
+  std::vector<ForwardRequest> together = ask(all, all.size());
+  decoder_->work(together);
+  const double allowed =
+      device_->kernels() == KernelChoice::kPortable ? kOtherOrder : kOtherRounding;
+  for (size_t i = 0; i < all.size(); ++i) {
+    ASSERT_TRUE(together[i].done()) << i;
+    if (all[i].readout) {
+      EXPECT_GT(*std::max_element(masses[i].begin(), masses[i].end()), 0) << i;
+      EXPECT_LE(relative_error(masses[i], values_of(all[i].readout->mass)), allowed) << i;
+    }
+    if (all[i].hidden) {
+      EXPECT_LE(relative_error(states[i], values_of(all[i].hidden->hidden)), allowed) << i;
+    }
+  }
+}
+
+TEST_P(DecoderBatchCuda, OneWithoutMemoryFailsAlone) {
+  if (!kEmulated) GTEST_SKIP() << "memory runs out when it should in an emulation alone";
+  std::vector<std::unique_ptr<Sequence>> sequences;
+  for (uint32_t i = 0; i < 3; ++i) sequences.push_back(sequence_of(4 + static_cast<int>(i), 1, i));
+  std::vector<ForwardRequest> requests;
+  for (auto& one : sequences) requests.push_back(request_of(one->run(), one->memory));
+  const auto run = [&] {
+    for (auto& one : sequences) one->memory.truncate(one->kept);
+    decoder_->work(requests);
+  };
+  run();
+  sequences[1]->memory.reserved_tokens = 100;  // more than there is room for
+  limit_allocations(0);
+  run();
+  limit_allocations(-1);
+  ASSERT_FALSE(requests[1].status);
+  EXPECT_NE(requests[1].status.error().message.find("memory"), std::string::npos);
+  EXPECT_EQ(sequences[1]->memory.tokens(), 5);
+  EXPECT_TRUE(device_->take_status()) << "the error is the request's, not the device's";
+  for (const size_t i : {0, 2}) {
+    ASSERT_TRUE(requests[i].done()) << requests[i].status.error().message;
+    const std::vector<float> logits(requests[i].logits.begin(), requests[i].logits.end());
+    EXPECT_LE(relative_error(sequences[i]->alone, logits), kOtherOrder) << i;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(kernels, DecoderBatchCuda, testing::ValuesIn(kernel_choices()),

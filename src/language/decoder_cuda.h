@@ -12,7 +12,7 @@
 #include "device/cuda/staging.h"
 #include "language/angles_cuda.h"
 #include "language/device_decoder.h"
-#include "ops/attention_cuda.h"
+#include "ops/attention/attention_cuda.h"
 #include "ops/linear_cuda.h"
 #include "ops/rows_cuda.h"
 
@@ -25,7 +25,7 @@ struct DeviceDecoderLayer {
   DeviceMemory<float> k_norm;
   DeviceLinear qkv;  // queries, keys, values
   DeviceLinear o;
-  DeviceLinear gate_up;  // rows by turns
+  DeviceLinear gate_up;  // rows interleaved
   DeviceLinear down;
 };
 
@@ -51,8 +51,8 @@ struct DecoderKeyValues : OnDevice {
   size_t bytes() const override { return keys.bytes() + values.bytes() + logits.bytes(); }
 };
 
-// Some tokens of one sequence, that follow what its memory holds.
-struct DecoderRequest {
+// Some tokens of one sequence, that follow what its memory holds: its rows of a pass.
+struct PassRun {
   std::span<const int> ids;
   std::span<const TokenPosition> positions;
   std::span<const VisualSpan> visual;  // `at` counts from the first of these tokens
@@ -60,31 +60,37 @@ struct DecoderRequest {
   int kept = 0;                        // tokens that are in it before
 };
 
-struct AnswerSteps;
+class AnswerSteps;
 
-class CudaDecoder : public DeviceDecoder, public std::enable_shared_from_this<CudaDecoder> {
+class CudaDecoder : public DeviceDecoder,
+                    public DeviceAnswers,
+                    public std::enable_shared_from_this<CudaDecoder> {
  public:
-  static Result<std::shared_ptr<CudaDecoder>> make(std::shared_ptr<CudaAccelerator> device,
+  static Result<std::shared_ptr<CudaDecoder>> make(const std::shared_ptr<CudaAccelerator>& device,
                                                    const TextConfig& config,
                                                    const DecoderWeights& weights);
 
-  Result<bool> work(const TokenRun& run, DecoderMemory& memory, const DecodeOptions& options,
-                    Buffer<float>* logits) override;
-  Result<std::unique_ptr<DeviceAnswer>> answer(const DecoderMemory& memory,
+  // ForwardOptions::keep_going is asked between passes.
+  void work(std::span<ForwardRequest> requests);
+  void work(Threads& /*threads*/, std::span<ForwardRequest> requests) override { work(requests); }
+  DeviceAnswers* answers() override { return this; }
+  Result<std::unique_ptr<DeviceAnswer>> answer(DecoderMemory& memory,
                                                const AnswerStart& start) override;
+  void draw(std::span<DeviceAnswer* const> answers) override;
   Result<double> confidence(const DecoderMemory& memory) override;
   size_t bytes() const override { return weights_.bytes(); }
 
-  // A pass over the tokens of all requests, enqueued; take a turn of the accelerator first.
+  // A pass over the tokens of all requests, enqueued; take a lock of the accelerator first.
   struct PassOptions {
     int layers = 0;
-    bool logits = false;                  // after the last token of each request: logits()
-    float* leave = nullptr;               // ... of the only request, here instead
-    bool all_logits = false;              // after every token
-    AttentionReadout* readout = nullptr;  // of the only request
+    bool logits = false;      // after the last token of each request: logits()
+    float* leave = nullptr;   // ... of the only request, here instead
+    bool all_logits = false;  // after every token
+    std::span<AttentionReadout* const>
+        readouts;  // of each request, or null; all of the same layers
     std::function<void(int layer, const float* hidden_on_device)> on_layer;
   };
-  Status run(std::span<const DecoderRequest> requests, const PassOptions& options);
+  Status run(std::span<const PassRun> requests, const PassOptions& options);
   const float* logits() const { return work_.logits.data(); }
 
   // Memory with room for so many tokens in all; the first `kept` of what is in it stay.
@@ -92,6 +98,7 @@ class CudaDecoder : public DeviceDecoder, public std::enable_shared_from_this<Cu
                                      int64_t tokens);
 
  private:
+  friend class AnswerSteps;
   friend class CudaAnswer;
   // What a pass works in; rows are tokens.
   struct Work {
@@ -125,27 +132,45 @@ class CudaDecoder : public DeviceDecoder, public std::enable_shared_from_this<Cu
     int taps = 0;
     int layers = 0;
     std::vector<int> last_rows;  // of each request
+    // Queries of which it is read out what they attend to.
+    struct Asking {
+      int sequences = 0;
+      int max_queries = 0;
+      int max_range = 0;
+      std::vector<int> layers;
+    } asking;
   };
 
   CudaDecoder(std::shared_ptr<CudaAccelerator> device, const TextConfig& config)
       : device_(std::move(device)), config_(config) {}
+  // One request in chunks, with what is read out on the way; false where it was stopped.
+  Result<bool> work_alone(ForwardRequest& request);
+  // Several that share a pass through the same layers.
+  void work_together(std::span<ForwardRequest* const> requests);
+  Result<PassRun> start_together(ForwardRequest& request);
+  Status run_together(std::span<ForwardRequest* const> requests, std::span<const PassRun> runs);
   Status grow(int rows);
-  Status place_rows(std::span<const DecoderRequest> requests, Pass& pass);
-  Status gather_features(std::span<const DecoderRequest> requests, std::vector<int>& ids,
-                         Pass& pass);
+  // Computes what prompts of up to so many tokens will compute, so that none waits for kernels that
+  // are loaded or chosen when they are first used.
+  Status warm_up(int rows);
+  Status open_steps();
+  Status place_rows(std::span<const PassRun> requests, Pass& pass);
+  Status gather_features(std::span<const PassRun> requests, std::vector<int>& ids, Pass& pass);
   AngleJob angles_of(const Pass& pass);
   void embed(const Pass& pass);
   // Of what is embedded.
   void run_layers(const Pass& pass, const PassOptions& options);
-  void run_layer(const Pass& pass, int index, const PassOptions& options);
-  void attend(const Pass& pass, int index, const PassOptions& options);
+  void run_layer(const Pass& pass, int index);
+  void attend(const Pass& pass, int index);
   AttentionShape shape_of(const Pass& pass, int layer) const;
   void project(const DeviceMemory<float>& norm, const DeviceLinear& linear, int rows,
                MatmulFinish finish, void* y);
   // Of the queries that a readout asks for.
-  AttentionShape asking_shape(const Pass& pass, const AttentionReadout& readout, int layer) const;
-  Status start_readout(const DecoderRequest& request, const Pass& pass,
-                       const AttentionReadout& readout);
+  AttentionShape asking_shape(const Pass& pass, int layer) const;
+  Status start_readouts(std::span<const PassRun> requests,
+                        std::span<AttentionReadout* const> readouts, Pass& pass);
+  // What start_readouts() asked for, in the same order; there when the stream has been waited for.
+  void download_readouts(std::span<AttentionReadout* const> readouts);
   Status write_logits(const Pass& pass, const PassOptions& options);
 
   std::shared_ptr<CudaAccelerator> device_;

@@ -89,16 +89,15 @@ class DecoderCuda : public AcceleratorTest {
     return copy;
   }
 
-  Buffer<float> decode(const Decoder& decoder, const TokenRun& run, DecoderMemory& memory,
-                       const DecodeOptions& options = {}) {
-    Buffer<float> logits = decoder.decode(threads_, run, memory, options);
-    const Status status = device_->take_status();
-    EXPECT_TRUE(status) << (status ? "" : status.error().message);
-    return logits;
+  Buffer<float> forward(const Decoder& decoder, const TokenRun& run, DecoderMemory& memory,
+                        const ForwardOptions& options = {}) {
+    Result<Buffer<float>> logits = decoder.forward(threads_, run, memory, options);
+    EXPECT_TRUE(logits) << (logits ? "" : logits.error().message);
+    return logits ? *std::move(logits) : Buffer<float>();
   }
   Buffer<float> step(const Decoder& decoder, int id, float at, DecoderMemory& memory) {
     const TokenPosition position = text_position(at);
-    return decode(decoder, {{&id, 1}, {&position, 1}, {}}, memory);
+    return forward(decoder, {{&id, 1}, {&position, 1}, {}}, memory);
   }
 
   Threads threads_{1};
@@ -126,11 +125,11 @@ TEST_P(DecoderCuda, EveryTokenHasTheLogitsOfTheCpu) {
     const RandomPrompt prompt = prompt_for(pair.config, 2, seed);
     const PromptThere copy = there(prompt);
     const std::string what = "size " + std::to_string(seed - 11);
-    const DecodeOptions options{.all_logits = true};
+    const ForwardOptions options{.all_logits = true};
     DecoderMemory here_memory;
     DecoderMemory there_memory;
-    const Buffer<float> expected = decode(pair.cpu, prompt.run(), here_memory, options);
-    const Buffer<float> actual = decode(pair.gpu, copy.run, there_memory, options);
+    const Buffer<float> expected = forward(pair.cpu, prompt.run(), here_memory, options);
+    const Buffer<float> actual = forward(pair.gpu, copy.run, there_memory, options);
     expect_logits(all_of(expected), all_of(actual), pair.vocab(), what);
     EXPECT_EQ(there_memory.tokens(), here_memory.tokens());
     EXPECT_TRUE(there_memory.layers.empty()) << "keys and values are the device's";
@@ -148,11 +147,11 @@ TEST_P(DecoderCuda, ChunksGiveTheLogitsOfTheWhole) {
   const RandomPrompt prompt = prompt_for(pair.config, 2);
   const PromptThere copy = there(prompt);
   DecoderMemory memory;
-  const Buffer<float> expected = decode(pair.cpu, prompt.run(), memory, {.all_logits = true});
+  const Buffer<float> expected = forward(pair.cpu, prompt.run(), memory, {.all_logits = true});
   for (const int chunk : {3, 7, 16, 33}) {
     DecoderMemory own;
     const Buffer<float> logits =
-        decode(pair.gpu, copy.run, own, {.chunk_tokens = chunk, .all_logits = chunk % 2 == 1});
+        forward(pair.gpu, copy.run, own, {.chunk_tokens = chunk, .all_logits = chunk % 2 == 1});
     expect_logits(all_of(expected).last(logits.size()), all_of(logits), pair.vocab(),
                   "chunks of " + std::to_string(chunk));
     EXPECT_EQ(own.tokens(), memory.tokens());
@@ -164,14 +163,14 @@ TEST_P(DecoderCuda, MemoryGrowsTokenByToken) {
   const RandomPrompt prompt = prompt_for(pair.config, 1);
   const PromptThere copy = there(prompt);
   DecoderMemory memory;
-  const Buffer<float> expected = decode(pair.cpu, prompt.run(), memory, {.all_logits = true});
+  const Buffer<float> expected = forward(pair.cpu, prompt.run(), memory, {.all_logits = true});
   DecoderMemory growing;
   std::vector<VisualSpan> spans;
   size_t moved = 0;
   for (size_t t = 0; t < prompt.ids.size(); ++t) {
     const size_t bytes = growing.bytes();
     const Buffer<float> logits =
-        decode(pair.gpu, test::part_of(copy.run, t, t + 1, spans), growing);
+        forward(pair.gpu, test::part_of(copy.run, t, t + 1, spans), growing);
     expect_logits(all_of(expected).subspan(t * pair.vocab(), pair.vocab()), all_of(logits),
                   pair.vocab(), "token " + std::to_string(t));
     if (growing.bytes() > bytes) ++moved;
@@ -180,7 +179,7 @@ TEST_P(DecoderCuda, MemoryGrowsTokenByToken) {
   EXPECT_LT(moved, prompt.ids.size() / 2) << "it grows by half";
   DecoderMemory reserved;
   reserved.reserve(100);
-  decode(pair.gpu, copy.run, reserved);
+  forward(pair.gpu, copy.run, reserved);
   const size_t bytes = reserved.bytes();
   for (float at = 0; at < 5; ++at) step(pair.gpu, 1, prompt.positions.next + at, reserved);
   EXPECT_EQ(reserved.bytes(), bytes);
@@ -196,18 +195,19 @@ TEST_P(DecoderCuda, WhatWasForgottenLeavesNoTrace) {
   const size_t kept = 13;  // within the first image
   std::vector<VisualSpan> spans;
   DecoderMemory memory;
-  decode(pair.gpu, test::part_of(copy.run, 0, kept, spans), memory);
+  forward(pair.gpu, test::part_of(copy.run, 0, kept, spans), memory);
   for (int i = 0; i < 5; ++i) step(pair.gpu, 5 + i, 100.0f + static_cast<float>(i), memory);
   memory.truncate(static_cast<int64_t>(kept));
   const TokenRun rest = test::part_of(copy.run, kept, prompt.ids.size(), spans);
-  const Buffer<float> after = decode(pair.gpu, rest, memory);
+  const Buffer<float> after = forward(pair.gpu, rest, memory);
   DecoderMemory fresh;
   std::vector<VisualSpan> first;
-  decode(pair.gpu, test::part_of(copy.run, 0, kept, first), fresh);
-  const Buffer<float> expected = decode(pair.gpu, rest, fresh);
+  forward(pair.gpu, test::part_of(copy.run, 0, kept, first), fresh);
+  const Buffer<float> expected = forward(pair.gpu, rest, fresh);
   EXPECT_TRUE(std::ranges::equal(all_of(expected), all_of(after)));
   DecoderMemory whole;
-  expect_logits(all_of(decode(pair.cpu, prompt.run(), whole)), all_of(after), pair.vocab(), "rest");
+  expect_logits(all_of(forward(pair.cpu, prompt.run(), whole)), all_of(after), pair.vocab(),
+                "rest");
 }
 
 // A graph is recorded the second time and replayed from then on.
@@ -219,7 +219,7 @@ TEST_P(DecoderCuda, TheSameCallGivesTheSameBitsEachTime) {
   std::vector<Buffer<float>> steps;
   for (int time = 0; time < 4; ++time) {
     DecoderMemory memory;
-    wholes.push_back(decode(pair.gpu, copy.run, memory));
+    wholes.push_back(forward(pair.gpu, copy.run, memory));
     steps.push_back(step(pair.gpu, 9, prompt.positions.next, memory));
     EXPECT_TRUE(std::ranges::equal(all_of(wholes.front()), all_of(wholes.back()))) << time;
     EXPECT_TRUE(std::ranges::equal(all_of(steps.front()), all_of(steps.back()))) << time;
@@ -232,18 +232,18 @@ TEST_P(DecoderCuda, StoppingLeavesTheMemoryAsItWas) {
   const PromptThere copy = there(prompt);
   std::vector<VisualSpan> spans;
   DecoderMemory memory;
-  decode(pair.gpu, test::part_of(copy.run, 0, 9, spans), memory);
+  forward(pair.gpu, test::part_of(copy.run, 0, 9, spans), memory);
   const TokenRun rest = test::part_of(copy.run, 9, prompt.ids.size(), spans);
-  DecodeOptions options{.chunk_tokens = 8};
+  ForwardOptions options{.chunk_tokens = 8};
   for (int allowed = 0; allowed < 3; ++allowed) {
     int asked = 0;
     options.keep_going = [&] { return asked++ < allowed; };
-    EXPECT_TRUE(decode(pair.gpu, rest, memory, options).empty());
+    EXPECT_TRUE(forward(pair.gpu, rest, memory, options).empty());
     EXPECT_EQ(memory.tokens(), 9);
   }
   DecoderMemory whole;
-  expect_logits(all_of(decode(pair.cpu, prompt.run(), whole)),
-                all_of(decode(pair.gpu, rest, memory)), pair.vocab(), "after stops");
+  expect_logits(all_of(forward(pair.cpu, prompt.run(), whole)),
+                all_of(forward(pair.gpu, rest, memory)), pair.vocab(), "after stops");
 }
 
 TEST_P(DecoderCuda, ReadingGivesTheMassOfTheCpu) {
@@ -258,14 +258,19 @@ TEST_P(DecoderCuda, ReadingGivesTheMassOfTheCpu) {
                                                {{0, 1, 2}, count - 1, count, 22, 23, {}}};
   for (size_t i = 0; i < asked.size(); ++i) {
     AttentionReadout expected = asked[i];
+    expected.wants_last = true;
     DecoderMemory memory;
-    ASSERT_TRUE(pair.cpu.read(threads_, prompt.run(), memory, {.readout = &expected}));
+    ASSERT_TRUE(*pair.cpu.read(threads_, prompt.run(), memory, {.readout = &expected}));
     for (const int chunk : {0, 12}) {
       AttentionReadout readout = asked[i];
+      readout.wants_last = chunk != 0 || i != 1;
       DecoderMemory own;
       ASSERT_TRUE(
-          pair.gpu.read(threads_, copy.run, own, {.chunk_tokens = chunk, .readout = &readout}));
+          *pair.gpu.read(threads_, copy.run, own, {.chunk_tokens = chunk, .readout = &readout}));
       EXPECT_LE(relative_error(expected.mass, readout.mass), kBf16) << i << ", chunk " << chunk;
+      if (readout.wants_last) {
+        EXPECT_LE(relative_error(expected.last_mass, readout.last_mass), kBf16) << i;
+      }
       const auto sum = std::accumulate(readout.mass.begin(), readout.mass.end(), 0.0);
       if (asked[i].key_end - asked[i].key_begin == keys) {
         EXPECT_NEAR(sum, 1, 1e-5);
@@ -280,28 +285,28 @@ TEST_P(DecoderCuda, AFewLayersLeaveTheMemoryAndGiveTheirHiddenState) {
   const RandomPrompt prompt = prompt_for(pair.config, 2);
   const PromptThere copy = there(prompt);
   DecoderMemory memory;
-  const Buffer<float> before = decode(pair.gpu, copy.run, memory);
+  const Buffer<float> before = forward(pair.gpu, copy.run, memory);
   for (int layers = 1; layers <= 3; ++layers) {
     HiddenReadout expected{.layers = layers};
     DecoderMemory there_memory;
-    ASSERT_TRUE(pair.cpu.read(threads_, prompt.run(), there_memory, {.hidden = &expected}));
+    ASSERT_TRUE(*pair.cpu.read(threads_, prompt.run(), there_memory, {.hidden = &expected}));
     for (const int chunk : {0, 10}) {
       HiddenReadout whole{.layers = layers};
       HiddenReadout part{.layers = layers};
       AttentionReadout mass{{layers - 1}, 3, prompt.ids.size(), 0, 20, {}};
       DecoderMemory own;
       ASSERT_TRUE(
-          pair.gpu.read(threads_, copy.run, own, {.chunk_tokens = chunk, .hidden = &whole}));
+          *pair.gpu.read(threads_, copy.run, own, {.chunk_tokens = chunk, .hidden = &whole}));
       EXPECT_LE(relative_error(all_of(expected.hidden), all_of(whole.hidden)), kBf16) << layers;
       EXPECT_EQ(own.tokens(), memory.tokens());
       DecoderMemory passing;
-      ASSERT_TRUE(pair.gpu.read(
+      ASSERT_TRUE(*pair.gpu.read(
           threads_, copy.run, passing,
           {.chunk_tokens = chunk, .readout = &mass, .hidden = &part, .layers = layers}));
       EXPECT_LE(relative_error(all_of(expected.hidden), all_of(part.hidden)), kBf16) << layers;
       EXPECT_EQ(passing.tokens(), 0);
       // Behind what is there, which stays.
-      ASSERT_TRUE(pair.gpu.read(threads_, copy.run, own, {.layers = layers}));
+      ASSERT_TRUE(*pair.gpu.read(threads_, copy.run, own, {.layers = layers}));
       EXPECT_EQ(own.tokens(), memory.tokens());
       EXPECT_TRUE(std::ranges::equal(all_of(step(pair.gpu, 7, prompt.positions.next, own)),
                                      all_of(step(pair.gpu, 7, prompt.positions.next, memory))) ||
@@ -319,12 +324,12 @@ TEST_P(DecoderCuda, LayersAreSeenAsTheyAreOnTheCpu) {
   const auto width = pair.config.text.hidden_size;
   const auto states = [&](const Decoder& decoder, const TokenRun& run) {
     std::vector<std::vector<float>> seen;
-    DecodeOptions options{.chunk_tokens = 12};
+    ForwardOptions options{.chunk_tokens = 12};
     options.on_layer = [&](int, int64_t, int64_t tokens, const float* hidden) {
       seen.emplace_back(hidden, hidden + tokens * width);
     };
     DecoderMemory memory;
-    decode(decoder, run, memory, options);
+    forward(decoder, run, memory, options);
     return seen;
   };
   const auto expected = states(pair.cpu, prompt.run());
@@ -348,23 +353,22 @@ TEST_P(DecoderCuda, NoMemoryIsAnErrorAndNoMore) {
   for (int allowed = 24; allowed >= 0; --allowed) {
     const Pair pair = pair_of(size);
     DecoderMemory memory;
-    decode(pair.gpu, first, memory);
+    forward(pair.gpu, first, memory);
     std::vector<VisualSpan> others;
     const TokenRun rest = test::part_of(copy.run, 2, prompt.ids.size(), others);
     AttentionReadout readout{{0}, 0, rest.ids.size(), 0, 4, {}};
     limit_allocations(allowed);
-    const Buffer<float> logits = pair.gpu.decode(threads_, rest, memory, {.readout = &readout});
+    const auto logits = pair.gpu.forward(threads_, rest, memory, {.readout = &readout});
     limit_allocations(-1);
-    const Status status = device_->take_status();
-    ASSERT_EQ(logits.empty(), !status);
-    if (status) {
-      expected.assign(logits.begin(), logits.end());
+    EXPECT_TRUE(device_->take_status()) << "the error is the request's, not the device's";
+    if (logits) {
+      expected.assign(logits->begin(), logits->end());
       continue;
     }
     ++failures;
-    EXPECT_NE(status.error().message.find("memory"), std::string::npos) << status.error().message;
+    EXPECT_NE(logits.error().message.find("memory"), std::string::npos) << logits.error().message;
     ASSERT_EQ(memory.tokens(), 2);
-    EXPECT_TRUE(std::ranges::equal(expected, all_of(decode(pair.gpu, rest, memory))))
+    EXPECT_TRUE(std::ranges::equal(expected, all_of(forward(pair.gpu, rest, memory))))
         << "after " << allowed << " allocations";
   }
   EXPECT_GT(failures, 8);
@@ -380,7 +384,7 @@ TEST_P(DecoderCuda, SizesThatAGpuCannotTakeAreRefused) {
   };
   EXPECT_EQ(refusal({.hidden = 36}),
             "a GPU cannot run this model: text_config.hidden_size is 36, which is not a multiple "
-            "of 8; use --device cpu");
+            "of 8; use device cpu");
   EXPECT_NE(refusal({.head_dim = 12}).find("head_dim is 12"), std::string::npos);
   EXPECT_NE(refusal({.head_dim = 136}).find("at most 128"), std::string::npos);
   EXPECT_NE(refusal({.intermediate = 33}).find("intermediate_size is 33"), std::string::npos);

@@ -84,12 +84,12 @@ class DecoderCase {
     return {std::span(ids).subspan(begin, end - begin),
             std::span(positions.tokens).subspan(begin, end - begin), kept};
   }
-  Buffer<float> decode(DecoderMemory& memory, const DecodeOptions& options = {}) {
-    return decoder.decode(threads, run(), memory, options);
+  Buffer<float> forward(DecoderMemory& memory, const ForwardOptions& options = {}) {
+    return *decoder.forward(threads, run(), memory, options);
   }
   Buffer<float> decode_one(int id, float position, DecoderMemory& memory) {
     const TokenPosition at = text_position(position);
-    return decoder.decode(threads, {{&id, 1}, {&at, 1}, {}}, memory);
+    return *decoder.forward(threads, {{&id, 1}, {&at, 1}, {}}, memory);
   }
 
   GoldenModel golden;

@@ -24,9 +24,9 @@ void norm_rows(const LayerCall& call, const Buffer<float>& weight, int64_t first
            hidden, weight.data(), eps_of(call), call.scratch.input.data() + first * hidden, hidden);
 }
 
-// Norms and turns the heads of the rows from `first` on.
-void turn_heads(const LayerCall& call, const Buffer<float>& norm, int heads, int64_t first,
-                float* x) {
+// Norms and rotates the heads of the rows from `first` on.
+void rotate_heads(const LayerCall& call, const Buffer<float>& norm, int heads, int64_t first,
+                  float* x) {
   const int head_dim = call.config.head_dim;
   const int64_t stride = int64_t{heads} * head_dim;
   const int64_t half = head_dim / 2;
@@ -49,15 +49,23 @@ AttentionParams params_from(const LayerCall& call, const KeyValues& kv, int64_t 
   return params;
 }
 
-}  // namespace
+// Where they lie, [rows] each.
+struct HeadRows {
+  float* q;
+  float* k;
+  float* v;
+};
 
-void project(const LayerCall& call, KeyValues& kv) {
+HeadRows head_rows(const LayerCall& call) {
+  float* q = call.scratch.inner.data();
+  float* k = q + call.rows * q_size(call.config);
+  return {q, k, k + call.rows * kv_size(call.config)};
+}
+
+void project_rows(const LayerCall& call) {
   const DecoderLayer& layer = call.layer;
   const int64_t q_stride = q_size(call.config);
-  const int64_t kv_stride = kv_size(call.config);
-  float* q = call.scratch.inner.data();
-  float* k = q + call.rows * q_stride;
-  float* v = k + call.rows * kv_stride;
+  const auto [q, k, v] = head_rows(call);
   norm_rows(call, layer.input_norm, 0);
   const std::array<Product, 3> products = {
       Product{.weights = &layer.k, .bias = or_null(layer.k_bias), .y = k},
@@ -71,41 +79,141 @@ void project(const LayerCall& call, KeyValues& kv) {
   const int64_t queries = call.rows - call.first_query;
   if (!all && queries > 0)
     matmul(call.threads, input + call.first_query * call.config.hidden_size, queries, products[2]);
-  if (queries > 0) turn_heads(call, layer.q_norm, call.config.num_heads, call.first_query, q);
-  turn_heads(call, layer.k_norm, call.config.num_kv_heads, 0, k);
-  kv.append(call.threads, k, kv_stride, v, kv_stride, call.rows);
+  if (queries > 0) rotate_heads(call, layer.q_norm, call.config.num_heads, call.first_query, q);
+  rotate_heads(call, layer.k_norm, call.config.num_kv_heads, 0, k);
+}
+
+// hidden += Wo input, for the rows from first_output on, whose inputs lie from the first on.
+void add_attended(const LayerCall& call) {
+  matmul(call.threads, call.scratch.input.data(), call.rows - call.first_output,
+         {.weights = &call.layer.o,
+          .bias = or_null(call.layer.o_bias),
+          .y = call.scratch.hidden.data() + call.first_output * call.config.hidden_size,
+          .accumulate = true});
+}
+
+// Rows of a chunk.
+struct QueryRows {
+  int64_t first = 0;
+  int64_t count = 0;
+};
+
+// sum += what these queries attend to, by this layer's share of all that are read out and `share`.
+void add_mass(const LayerCall& call, const KeyValues& kv, const AttentionParams& params,
+              const QueryRows& rows, float share, const AttentionReadout& readout,
+              std::vector<float>& sum) {
+  const int64_t key_end = std::min(readout.key_end, kv.size());
+  if (readout.key_begin >= key_end) return;
+  std::vector<float> mass(static_cast<size_t>(key_end - readout.key_begin));
+  const int64_t stride = q_size(call.config);
+  attention_mass(call.threads, call.scratch.inner.data() + rows.first * stride, stride, rows.count,
+                 kv.view(), params, readout.key_begin, key_end, mass.data());
+  const float part = share / static_cast<float>(readout.layers.size());
+  for (size_t t = 0; t < mass.size(); ++t) sum[t] += mass[t] * part;
+}
+
+// out = attention of these queries to the keys that they see.
+void attend_rows(const LayerCall& call, const KeyValues& kv, const LayerAttention& how,
+                 const QueryRows& rows, const AttentionParams& params, float* out) {
+  const int64_t stride = q_size(call.config);
+  const PagedKeys keys = kv.view();
+  attend_to_tokens(call.threads,
+                   {call.scratch.inner.data() + rows.first * stride, stride, rows.count, &keys,
+                    &params, how.images},
+                   how.settings, out, stride);
+}
+
+void grow(Buffer<float>& buffer, int64_t count) {
+  if (buffer.size() < static_cast<size_t>(count))
+    buffer = Buffer<float>(static_cast<size_t>(count));
+}
+
+}  // namespace
+
+void prepare_scratch(const TextConfig& config, int64_t rows, DecoderScratch& scratch) {
+  grow(scratch.hidden, rows * config.hidden_size);
+  grow(scratch.input, rows * std::max<int64_t>(config.hidden_size, q_size(config)));
+  grow(scratch.inner, rows * std::max<int64_t>(q_size(config) + 2 * kv_size(config),
+                                               2 * config.intermediate_size));
+  grow(scratch.cos, rows * (config.head_dim / 2));
+  grow(scratch.sin, rows * (config.head_dim / 2));
+}
+
+void project(const LayerCall& call, KeyValues& kv) {
+  project_rows(call);
+  const auto [q, k, v] = head_rows(call);
+  const int64_t stride = kv_size(call.config);
+  kv.append(call.threads, k, stride, v, stride, call.rows);
+}
+
+void project(const LayerCall& call, std::span<KeyValues* const> kvs) {
+  project_rows(call);
+  const auto [q, k, v] = head_rows(call);
+  const int64_t stride = kv_size(call.config);
+  for (size_t i = 0; i < kvs.size(); ++i) {
+    const auto row = static_cast<int64_t>(i) * stride;
+    kvs[i]->append(k + row, stride, v + row, stride, 1);
+  }
 }
 
 void read_out(const LayerCall& call, const KeyValues& kv, int64_t first_token,
               AttentionReadout& readout) {
+  const auto asked_end = static_cast<int64_t>(readout.query_end);
   const auto begin = std::max(static_cast<int64_t>(readout.query_begin), first_token);
-  const auto end = std::min(static_cast<int64_t>(readout.query_end), first_token + call.rows);
-  const int64_t key_end = std::min(readout.key_end, kv.size());
-  if (begin >= end || readout.key_begin >= key_end) return;
-  std::vector<float>& sum = readout.mass;
-  std::vector<float> mass(static_cast<size_t>(key_end - readout.key_begin));
-  const int64_t stride = q_size(call.config);
-  const int64_t row = begin - first_token;
-  attention_mass(call.threads, call.scratch.inner.data() + row * stride, stride, end - begin, kv,
-                 params_from(call, kv, row), readout.key_begin, key_end, mass.data());
+  const auto end = std::min(asked_end, first_token + call.rows);
+  if (begin >= end) return;
   const auto queries = static_cast<float>(readout.query_end - readout.query_begin);
-  const float share =
-      static_cast<float>(end - begin) / (queries * static_cast<float>(readout.layers.size()));
-  for (size_t t = 0; t < mass.size(); ++t) sum[t] += mass[t] * share;
+  const int64_t row = begin - first_token;
+  add_mass(call, kv, params_from(call, kv, row), {row, end - begin},
+           static_cast<float>(end - begin) / queries, readout, readout.mass);
+  if (!readout.wants_last || end < asked_end) return;
+  const int64_t last = end - 1 - first_token;
+  add_mass(call, kv, params_from(call, kv, last), {last, 1}, 1, readout, readout.last_mass);
 }
 
-void attend(const LayerCall& call, const KeyValues& kv) {
+void read_out_step(const LayerCall& call, const KeyValues& kv, int64_t row,
+                   AttentionReadout& readout) {
+  AttentionParams params = params_from(call, kv, 0);
+  params.first_query = kv.size() - 1;
+  add_mass(call, kv, params, {row, 1}, 1, readout, readout.mass);
+  if (readout.wants_last) readout.last_mass = readout.mass;
+}
+
+LayerAttention attention_of(const ForwardOptions& options, int layer, const TextConfig& config) {
+  return {options.attention.of(layer, config.num_layers), options.images};
+}
+
+void attend(const LayerCall& call, const KeyValues& kv, const LayerAttention& how) {
   const int64_t first = call.first_output;
+  attend_rows(call, kv, how, {first, call.rows - first}, params_from(call, kv, first),
+              call.scratch.input.data());
+  add_attended(call);
+}
+
+// Short sequences are shared out, one to a thread. Where one has more than half a thread's share of
+// all keys, all threads work on it.
+void attend(const LayerCall& call, std::span<KeyValues* const> kvs,
+            std::span<const LayerAttention> how) {
   const int64_t stride = q_size(call.config);
-  const int64_t rows = call.rows - first;
-  float* heads = call.scratch.input.data();
-  attention(call.threads, call.scratch.inner.data() + first * stride, stride, rows, kv,
-            params_from(call, kv, first), heads, stride);
-  matmul(call.threads, heads, rows,
-         {.weights = &call.layer.o,
-          .bias = or_null(call.layer.o_bias),
-          .y = call.scratch.hidden.data() + first * call.config.hidden_size,
-          .accumulate = true});
+  const auto one = [&](int64_t row) {
+    const KeyValues& kv = *kvs[static_cast<size_t>(row)];
+    AttentionParams params = params_from(call, kv, 0);
+    params.first_query = kv.size() - 1;
+    attend_rows(call, kv, how[static_cast<size_t>(row)], {row, 1}, params,
+                call.scratch.input.data() + row * stride);
+  };
+  int64_t keys = 0;
+  for (const KeyValues* kv : kvs) keys += kv->size();
+  const auto is_long = [&](int64_t row) {
+    return kvs[static_cast<size_t>(row)]->size() * 2 * call.threads.size() > keys;
+  };
+  for (int64_t row = 0; row < call.rows; ++row)
+    if (is_long(row)) one(row);
+  call.threads.for_each(call.rows, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row)
+      if (!is_long(row)) one(row);
+  });
+  add_attended(call);
 }
 
 void feed_forward(const LayerCall& call) {
@@ -124,6 +232,15 @@ void feed_forward(const LayerCall& call) {
          {.weights = &call.layer.down,
           .y = call.scratch.hidden.data() + first * hidden,
           .accumulate = true});
+}
+
+void write_logits(Threads& threads, const TextConfig& config, const DecoderWeights& weights,
+                  DecoderScratch& scratch, int64_t first, int64_t rows, float* logits) {
+  const int64_t width = config.hidden_size;
+  rms_norm(threads, scratch.hidden.data() + first * width, width, rows, 1, width,
+           weights.norm.data(), static_cast<float>(config.rms_norm_eps), scratch.input.data(),
+           width);
+  matmul(threads, scratch.input.data(), rows, {.weights = &weights.head(), .y = logits});
 }
 
 }  // namespace fovea

@@ -3,11 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "language/decoder.h"
 #include "language/decoder_weights.h"
-#include "ops/attention.h"
-#include "ops/key_values.h"
+#include "memory/key_values.h"
+#include "ops/attention/attention.h"
 
 namespace fovea {
 
@@ -23,6 +24,9 @@ struct LayerCall {
   int64_t first_output = 0;
 };
 
+// Room for so many rows.
+void prepare_scratch(const TextConfig& config, int64_t rows, DecoderScratch& scratch);
+
 // x = norm(hidden); q = rope(norm(Wq x)), k = rope(norm(Wk x)), v = Wv x. Keys and values are
 // appended to `kv`; the queries, [rows][heads * head_dim], lie at scratch.inner.
 void project(const LayerCall& call, KeyValues& kv);
@@ -32,10 +36,29 @@ void project(const LayerCall& call, KeyValues& kv);
 void read_out(const LayerCall& call, const KeyValues& kv, int64_t first_token,
               AttentionReadout& readout);
 
+// How the rows of a sequence attend in a layer (ForwardOptions).
+struct LayerAttention {
+  SparseSettings settings = {};
+  std::span<const TokenRange> images = {};
+};
+LayerAttention attention_of(const ForwardOptions& options, int layer, const TextConfig& config);
+
 // hidden += Wo attention(q, kv).
-void attend(const LayerCall& call, const KeyValues& kv);
+void attend(const LayerCall& call, const KeyValues& kv, const LayerAttention& how);
+
+// The same for decode steps: row i is the newest token of a sequence of its own, whose keys and
+// values are kvs[i], and which attends as how[i] says; of one row at a time where it is read out.
+void project(const LayerCall& call, std::span<KeyValues* const> kvs);
+void read_out_step(const LayerCall& call, const KeyValues& kv, int64_t row,
+                   AttentionReadout& readout);
+void attend(const LayerCall& call, std::span<KeyValues* const> kvs,
+            std::span<const LayerAttention> how);
 
 // x = norm(hidden); hidden += Wdown (silu(Wgate x) * Wup x).
 void feed_forward(const LayerCall& call);
+
+// logits[rows][vocab_size] = Whead norm(hidden), of the rows from `first` on.
+void write_logits(Threads& threads, const TextConfig& config, const DecoderWeights& weights,
+                  DecoderScratch& scratch, int64_t first, int64_t rows, float* logits);
 
 }  // namespace fovea

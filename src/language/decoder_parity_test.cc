@@ -37,7 +37,7 @@ TEST_P(parity_language, EveryLayerIsNear) {
   DecoderCase c(GetParam());
   std::vector<int> seen;
   double worst = 0;
-  DecodeOptions options;
+  ForwardOptions options;
   options.on_layer = [&](int layer, int64_t first, int64_t tokens, const float* hidden) {
     EXPECT_EQ(first, 0);
     EXPECT_EQ(tokens, static_cast<int64_t>(c.ids.size()));
@@ -47,7 +47,7 @@ TEST_P(parity_language, EveryLayerIsNear) {
     seen.push_back(layer);
   };
   DecoderMemory memory;
-  c.decode(memory, options);
+  c.forward(memory, options);
   EXPECT_LE(worst, kParity);
   std::vector<int> all(static_cast<size_t>(c.golden.text().num_layers));
   std::iota(all.begin(), all.end(), 0);
@@ -60,14 +60,14 @@ TEST_P(parity_language, LogitsAreNear) {
   const auto expected = c.golden.floats("logits");
   const auto vocab = static_cast<size_t>(c.golden.text().vocab_size);
   DecoderMemory memory;
-  const Buffer<float> logits = c.decode(memory);
+  const Buffer<float> logits = c.forward(memory);
   EXPECT_LE(difference(std::span(expected).last(vocab), all_of(logits)), kParity);
   EXPECT_EQ(memory.tokens(), static_cast<int64_t>(c.ids.size()));
   if (expected.size() == vocab) return;  // those of the last token alone
-  DecodeOptions options;
+  ForwardOptions options;
   options.all_logits = true;
   DecoderMemory other;
-  EXPECT_LE(difference(expected, all_of(c.decode(other, options))), kParity);
+  EXPECT_LE(difference(expected, all_of(c.forward(other, options))), kParity);
 }
 
 TEST_P(parity_language, GreedyTokensAreEqual) {
@@ -76,7 +76,7 @@ TEST_P(parity_language, GreedyTokensAreEqual) {
   const std::vector<float> logprobs = c.golden.floats("greedy.logprobs");
   ASSERT_EQ(expected.size(), 64u);
   DecoderMemory memory;
-  Buffer<float> logits = c.decode(memory);
+  Buffer<float> logits = c.forward(memory);
   float position = c.positions.next;
   for (size_t step = 0; step < expected.size(); ++step, ++position) {
     const float* best = std::max_element(logits.begin(), logits.end());
@@ -94,17 +94,17 @@ TEST_P(parity_language, GreedyTokensAreEqual) {
 // too. The project's limits: bf16 0.9999 (here of the logits that choose the first token, and of
 // all tokens of the prompt on average); int8 0.995 on average and 0.99 at worst.
 TEST_P(parity_language, SmallerFormatsStayNear) {
-  DecodeOptions options;
+  ForwardOptions options;
   options.all_logits = true;
   DecoderCase exact(GetParam());
   DecoderMemory memory;
-  const Buffer<float> logits = exact.decode(memory, options);
+  const Buffer<float> logits = exact.forward(memory, options);
   const auto vocab = static_cast<size_t>(exact.golden.text().vocab_size);
   for (const WeightFormat format : {WeightFormat::kBf16, WeightFormat::kInt8}) {
     const bool is_bf16 = format == WeightFormat::kBf16;
     DecoderCase small(GetParam(), format);
     DecoderMemory other;
-    const Buffer<float> near = small.decode(other, options);
+    const Buffer<float> near = small.forward(other, options);
     ASSERT_EQ(near.size(), logits.size());
     double worst = 1;
     double sum = 0;

@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "language/decoder_fixture.h"
-#include "ops/attention.h"
+#include "ops/attention/attention.h"
 #include "ops/matmul.h"
 #include "ops/norm.h"
 #include "ops/rope.h"
@@ -21,15 +21,15 @@ constexpr double kNear = 1e-5;
 // The input of a layer for all tokens: what the one before gives.
 std::vector<float> input_of(DecoderCase& c, int layer, DecoderMemory& memory) {
   std::vector<float> input;
-  DecodeOptions options;
+  ForwardOptions options;
   options.on_layer = [&](int seen, int64_t, int64_t tokens, const float* hidden) {
     if (seen == layer - 1) input.assign(hidden, hidden + tokens * c.golden.text().hidden_size);
   };
-  c.decode(memory, options);
+  c.forward(memory, options);
   return input;
 }
 
-// The queries of a layer, turned, by plain loops.
+// The queries of a layer, rotated, by plain loops.
 std::vector<float> queries_of(DecoderCase& c, int layer, const std::vector<float>& input) {
   const TextConfig& text = c.golden.text();
   Loader loader(c.threads, c.golden.checkpoint());
@@ -83,8 +83,8 @@ std::vector<float> expected_mass(DecoderCase& c, int layer, const AttentionReado
   std::vector<float> mass(static_cast<size_t>(asked.key_end - asked.key_begin));
   attention_mass_reference(q.data() + asked.query_begin * stride, stride,
                            static_cast<int64_t>(asked.query_end - asked.query_begin),
-                           memory.layers[static_cast<size_t>(layer)], params, asked.key_begin,
-                           asked.key_end, mass.data());
+                           memory.layers[static_cast<size_t>(layer)].view(), params,
+                           asked.key_begin, asked.key_end, mass.data());
   return mass;
 }
 
@@ -117,14 +117,58 @@ TEST(Readout, IsTheMassOfTheLayersAskedFor) {
       for (const int chunk : {512, 5, 1}) {
         AttentionReadout readout = one;
         readout.mass = {-1, -1};
-        DecodeOptions options;
+        ForwardOptions options;
         options.readout = &readout;
         options.chunk_tokens = chunk;
         DecoderMemory memory;
-        c.decode(memory, options);
+        c.forward(memory, options);
         expect_near(expected, readout.mass);
       }
     }
+  }
+}
+
+// Of the last query of the whole prompt, and of one that is not the last token.
+TEST(Readout, OfTheLastQueryAloneIsItsMass) {
+  for (const int model : {1, 3, 8}) {
+    DecoderCase c(model);
+    const int last_layer = c.golden.text().num_layers - 1;
+    const auto count = static_cast<int64_t>(c.ids.size());
+    for (const size_t end : {c.ids.size(), c.ids.size() - 2}) {
+      const AttentionReadout alone{{last_layer}, end - 1, end, 1, count - 3, {}};
+      const std::vector<float> expected = expected_mass(c, last_layer, alone);
+      for (const int chunk : {512, 5, 1}) {
+        AttentionReadout readout{{last_layer}, end - 4, end, 1, count - 3, {}};
+        readout.wants_last = true;
+        ForwardOptions options;
+        options.readout = &readout;
+        options.chunk_tokens = chunk;
+        DecoderMemory memory;
+        c.forward(memory, options);
+        expect_near(expected, readout.last_mass);
+        EXPECT_NE(readout.mass, readout.last_mass) << "the mass is that of all queries";
+      }
+    }
+  }
+}
+
+TEST(Readout, OfADecodeStepIsTheMassOfItsToken) {
+  for (const int model : {1, 3, 8}) {
+    DecoderCase c(model);
+    const int last_layer = c.golden.text().num_layers - 1;
+    const size_t count = c.ids.size();
+    AttentionReadout asked{{1, last_layer}, count - 1, count, 2, static_cast<int64_t>(count), {}};
+    std::vector<float> expected = expected_mass(c, 1, asked);
+    const std::vector<float> second = expected_mass(c, last_layer, asked);
+    for (size_t i = 0; i < expected.size(); ++i) expected[i] = (expected[i] + second[i]) / 2;
+    DecoderMemory memory;
+    std::vector<VisualSpan> spans;
+    ASSERT_TRUE(*c.decoder.read(c.threads, c.part(0, count - 1, spans), memory));
+    asked.query_begin = 0;
+    asked.query_end = 1;
+    (void)*c.decoder.forward(c.threads, c.part(count - 1, count, spans), memory,
+                             {.readout = &asked});
+    expect_near(expected, asked.mass);
   }
 }
 
@@ -133,11 +177,11 @@ TEST(Readout, SumsToOneOverAllKeysAndToLessOverSome) {
   const auto count = static_cast<int64_t>(c.ids.size());
   for (const int64_t begin : {int64_t{0}, int64_t{4}}) {
     AttentionReadout readout{{0, 1}, 8, c.ids.size(), begin, count, {}};
-    DecodeOptions options;
+    ForwardOptions options;
     options.readout = &readout;
     options.chunk_tokens = 6;
     DecoderMemory memory;
-    c.decode(memory, options);
+    c.forward(memory, options);
     const double sum = std::accumulate(readout.mass.begin(), readout.mass.end(), 0.0);
     EXPECT_LE(sum, 1 + kNear);
     EXPECT_EQ(sum > 1 - kNear, begin == 0) << sum;
@@ -149,23 +193,23 @@ TEST(Readout, OfALaterRunSeesTheKeysInMemory) {
   DecoderCase c(3);
   const size_t kept = c.ids.size() - 5;
   AttentionReadout whole{{0, 3}, kept, c.ids.size(), 0, static_cast<int64_t>(kept), {}};
-  DecodeOptions options;
+  ForwardOptions options;
   options.readout = &whole;
   DecoderMemory memory;
-  c.decode(memory, options);
+  c.forward(memory, options);
   AttentionReadout later = whole;
   later.query_begin = 0;
   later.query_end = 5;
   later.mass.clear();
   DecoderMemory other;
   std::vector<VisualSpan> spans;
-  c.decoder.decode(c.threads, c.part(0, kept, spans), other);
+  (void)c.decoder.forward(c.threads, c.part(0, kept, spans), other);
   options.readout = &later;
   const TokenRun rest = c.part(kept, c.ids.size(), spans);
-  const Buffer<float> with = c.decoder.decode(c.threads, rest, other, options);
+  const Buffer<float> with = *c.decoder.forward(c.threads, rest, other, options);
   expect_near(whole.mass, later.mass);
   other.truncate(static_cast<int64_t>(kept));
-  const Buffer<float> without = c.decoder.decode(c.threads, rest, other);
+  const Buffer<float> without = *c.decoder.forward(c.threads, rest, other);
   EXPECT_LE(test::difference(test::all_of(without), test::all_of(with)), 2e-5)
       << "reading changes nothing but the order of sums";
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The decoder on a device: what a run-time library makes for Decoder.
+// The decoder of a device: the CPU's is decoder_cpu.cc; a run-time library makes another.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ namespace fovea {
 
 // What an answer begins with.
 struct AnswerStart {
-  SamplingOptions sampling;      // without most_likely: the device reports none
+  SamplingOptions sampling;      // such that device_can_draw()
   std::span<const int> context;  // the prompt, for the repetition penalty
   float position = 0;            // of the answer's first token
   int64_t most_tokens = 1;       // no more are asked for
@@ -28,8 +28,26 @@ class DeviceAnswer {
   DeviceAnswer& operator=(const DeviceAnswer&) = delete;
   virtual ~DeviceAnswer() = default;
 
-  // The next one. All tokens before it have been read into `memory`, the one the answer began with.
-  virtual Result<SampledToken> next(DecoderMemory& memory) = 0;
+  // The next one. All tokens before it have been read into the memory that the answer began with.
+  virtual Result<SampledToken> next() = 0;
+};
+
+// Answers that a device draws by itself, from logits that stayed there.
+class DeviceAnswers {
+ public:
+  DeviceAnswers() = default;
+  DeviceAnswers(const DeviceAnswers&) = delete;
+  DeviceAnswers& operator=(const DeviceAnswers&) = delete;
+  virtual ~DeviceAnswers() = default;
+
+  // The memory must outlive the answer.
+  virtual Result<std::unique_ptr<DeviceAnswer>> answer(DecoderMemory& memory,
+                                                       const AnswerStart& start) = 0;
+  // Has the device draw a token of each of these answers in one pass, up to kMostAnswers of them:
+  // what next() then gives each. What goes wrong with one, its next() says.
+  static constexpr int kMostAnswers = 64;
+  virtual void draw(std::span<DeviceAnswer* const> answers) = 0;
+  virtual Result<double> confidence(const DecoderMemory& memory) = 0;
 };
 
 class DeviceDecoder {
@@ -39,21 +57,25 @@ class DeviceDecoder {
   DeviceDecoder& operator=(const DeviceDecoder&) = delete;
   virtual ~DeviceDecoder() = default;
 
-  // Adds a run to the memory, as Decoder::decode and read do; `logits` is null where none are
-  // asked for. Visual tokens must be this device's. DecodeOptions::keep_going is asked between
-  // chunks; false where it ended the work.
-  virtual Result<bool> work(const TokenRun& run, DecoderMemory& memory,
-                            const DecodeOptions& options, Buffer<float>* logits) = 0;
-  virtual Result<std::unique_ptr<DeviceAnswer>> answer(const DecoderMemory& memory,
-                                                       const AnswerStart& start) = 0;
-  virtual Result<double> confidence(const DecoderMemory& memory) = 0;
+  // What Decoder::work does, for requests that it has checked and made room for logits; those that
+  // are not done() are passed over. Visual tokens must be this device's. Requests whose tokens
+  // share a pass share its failure. On the CPU the threads do it.
+  virtual void work(Threads& threads, std::span<ForwardRequest> requests) = 0;
+  // Null: the host draws all tokens.
+  virtual DeviceAnswers* answers() = 0;
   virtual size_t bytes() const = 0;  // of its weights
+  // Whether it knows other attention than dense.
+  virtual bool has_kinds() const { return false; }
 };
 
-// What each run-time library exports for it.
+// What each run-time library exports for it. The weights may be taken.
 inline constexpr const char* kMakeDecoderSymbol = "fovea_make_decoder";
 using MakeDecoder = void (*)(const std::shared_ptr<Accelerator>& device, const TextConfig& config,
-                             const DecoderWeights& weights,
+                             DecoderWeights& weights,
                              Result<std::shared_ptr<DeviceDecoder>>& result);
+
+// The CPU's.
+void make_cpu_decoder(const std::shared_ptr<Accelerator>& device, const TextConfig& config,
+                      DecoderWeights& weights, Result<std::shared_ptr<DeviceDecoder>>& result);
 
 }  // namespace fovea

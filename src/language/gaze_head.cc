@@ -136,12 +136,15 @@ GazeShares gaze_shares(Threads& threads, const GazeConfig& config, std::span<con
   return shares;
 }
 
-Map gaze_map(const GazeShares& shares) {
+Result<Map> gaze_map(const GazeShares& shares) {
   Map map(shares.grid);
   const auto places = static_cast<double>(shares.share.size());
   for (size_t i = 0; i < shares.share.size(); ++i) {
     const double times_even = shares.share[i] * places;
-    if (!std::isfinite(times_even)) continue;  // of weights that overflow
+    if (!std::isfinite(times_even))
+      return failed(
+          "the gaze head's scores overflow; the weights of fovea.safetensors may be damaged, or "
+          "try look off");
     map.score[i] = static_cast<uint16_t>(times_even / (1 + times_even) * 65535 + 0.5);
   }
   return map;

@@ -62,6 +62,7 @@ GazeShares gaze_shares_reference(const GazeConfig& config, std::span<const float
                                  std::span<const float> keys, Size canvas, int level);
 
 // r / (1 + r) with r = share x places: 1/2 for what an even gaze would give, near 1 for a peak.
-Map gaze_map(const GazeShares& shares);
+// Shares that are no numbers, of weights that overflow, are an error.
+Result<Map> gaze_map(const GazeShares& shares);
 
 }  // namespace fovea

@@ -73,13 +73,25 @@ TEST(GazeHead, PlacesOffTheCanvasTakeNothing) {
 }
 
 TEST(GazeHead, AMapIsHalfWhereTheGazeIsEvenAndNearOneAtAPeak) {
-  Map even = gaze_map({{2, 5}, std::vector<float>(10, 0.1f)});
+  const Map even = *gaze_map({{2, 5}, std::vector<float>(10, 0.1f)});
   for (const uint16_t score : even.score) EXPECT_NEAR(score, 32768, 1);
   std::vector<float> peak(1000, 0.0f);
   peak[17] = 1;
-  const Map map = gaze_map({{10, 100}, peak});
+  const Map map = *gaze_map({{10, 100}, peak});
   EXPECT_EQ(map.score[17], static_cast<uint16_t>(1000.0 / 1001 * 65535 + 0.5));
   EXPECT_EQ(map.score[18], 0);
+}
+
+TEST(GazeHead, ScoresThatOverflowAreAnError) {
+  Threads threads(1);
+  for (const float huge : {3e38f, -3e38f}) {
+    const std::vector<float> queries = {huge, huge};
+    const std::vector<float> keys = {huge, huge, -huge, huge, 1, 2, 3, 4};
+    const auto map =
+        gaze_map(gaze_shares(threads, GazeConfig{1, 2, 2}, queries, keys, Size{64, 64}, 1));
+    ASSERT_FALSE(map);
+    EXPECT_NE(map.error().message.find("overflow"), std::string::npos) << map.error().message;
+  }
 }
 
 class HeadTest : public testing::Test {

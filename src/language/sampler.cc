@@ -71,36 +71,23 @@ std::vector<TokenChance> best_few(std::span<const float> logits, double log_tota
 
 }  // namespace
 
-// Comparisons are such that NaN is refused too.
-Status check_sampling(const SamplingOptions& options) {
-  const auto refuse = [](const char* name, auto value, const char* allowed) {
-    return bad_input(fmt::format("{} is {}; it must be {}", name, value, allowed));
-  };
-  if (!(options.temperature >= 0) || std::isinf(options.temperature))
-    return refuse("temperature", options.temperature,
-                  "0 (always the most likely token) or a positive number");
-  if (options.top_k < 0) return refuse("top_k", options.top_k, "0 (all tokens) or more");
-  if (!(options.top_p >= 0 && options.top_p <= 1))
-    return refuse("top_p", options.top_p, "between 0 and 1 (all tokens)");
-  if (!(options.min_p >= 0 && options.min_p <= 1))
-    return refuse("min_p", options.min_p, "between 0 (all tokens) and 1");
-  if (!(options.repetition_penalty > 0) || std::isinf(options.repetition_penalty))
-    return refuse("repetition_penalty", options.repetition_penalty,
-                  "a positive number; 1 changes nothing");
-  if (options.most_likely < 0) return refuse("most_likely", options.most_likely, "0 or more");
-  return Done{};
+Result<Sampler> Sampler::make(const SamplingOptions& options, int vocab_size,
+                              std::span<const int> end_ids) {
+  if (Status status = check_sampling(options, vocab_size); !status) return status.error();
+  return Sampler(options, vocab_size, end_ids);
 }
 
-Result<Sampler> Sampler::make(const SamplingOptions& options, int vocab_size) {
-  if (Status status = check_sampling(options); !status) return status.error();
-  return Sampler(options, vocab_size);
-}
-
-Sampler::Sampler(const SamplingOptions& options, int vocab_size)
+Sampler::Sampler(const SamplingOptions& options, int vocab_size, std::span<const int> end_ids)
     : options_(options),
       vocab_size_(vocab_size),
       state_(options.seed),
-      is_in_context_(static_cast<size_t>(vocab_size)) {}
+      is_in_context_(static_cast<size_t>(vocab_size)),
+      shapes_(shapes_logits(options)) {
+  if (!shapes_) return;
+  counts_.resize(static_cast<size_t>(vocab_size));
+  for (const int id : end_ids)
+    if (id >= 0 && id < vocab_size) end_ids_.push_back(id);
+}
 
 void Sampler::add_context(std::span<const int> ids) {
   for (const int id : ids) {
@@ -125,50 +112,42 @@ Status Sampler::check_logits(std::span<const float> logits) const {
     while (logits[at] <= kMost) ++at;
     return failed(
         fmt::format("choosing a token: the model's score of token {} is {}; its weights "
-                    "may be damaged, or try --weights f32",
+                    "may be damaged, or try weights of f32",
                     at, std::isnan(logits[at]) ? "not a number" : "infinite"));
   }
   if (usable == 0)
     return failed(
         fmt::format("choosing a token: the model excludes all {} tokens; its weights may "
-                    "be damaged, or try --weights f32",
+                    "be damaged, or try weights of f32",
                     logits.size()));
   return Done{};
 }
 
-std::span<const float> Sampler::penalised(std::span<const float> logits) {
-  if (options_.repetition_penalty == 1 || context_.empty()) return logits;
-  scores_.assign(logits.begin(), logits.end());
-  const auto penalty = static_cast<float>(options_.repetition_penalty);
-  for (const int id : context_) {
-    float& score = scores_[static_cast<size_t>(id)];
-    score = score < 0 ? score * penalty : score / penalty;
-  }
-  return scores_;
-}
-
 Result<SampledToken> Sampler::sample(std::span<const float> logits) {
   if (Status status = check_logits(logits); !status) return status.error();
-  const std::span<const float> scores = penalised(logits);
+  const auto scores = scores_of(logits);
+  if (!scores) return scores.error();
   SampledToken token;
   if (options_.temperature == 0) {
-    token.id = best_of(scores);
+    token.id = best_of(*scores);
   } else {
-    find_candidates(scores);
+    find_candidates(*scores);
     token.id = draw();
   }
   const double log_total = log_sum(logits, most_of(logits));
   token.logprob = static_cast<float>(logits[static_cast<size_t>(token.id)] - log_total);
   token.most_likely = best_few(logits, log_total, options_.most_likely);
   add_context({&token.id, 1});
+  if (shapes_) count_in_answer(token.id);
   return token;
 }
 
 Result<std::vector<TokenChance>> Sampler::choices(std::span<const float> logits) {
   if (Status status = check_logits(logits); !status) return status.error();
-  const std::span<const float> scores = penalised(logits);
-  if (options_.temperature == 0) return std::vector<TokenChance>{{best_of(scores), 0}};
-  find_candidates(scores);
+  const auto scores = scores_of(logits);
+  if (!scores) return scores.error();
+  if (options_.temperature == 0) return std::vector<TokenChance>{{best_of(*scores), 0}};
+  find_candidates(*scores);
   double total = 0;
   for (const Candidate& candidate : candidates_) total += candidate.weight;
   std::vector<TokenChance> choices;

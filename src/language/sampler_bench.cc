@@ -4,10 +4,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 
-#include "base/bench.h"
+#include "bench/bench.h"
 
 namespace fovea {
 namespace {
@@ -28,7 +29,14 @@ void bench_sampler(Bench& bench) {
       {"greedy-logprobs20", {.most_likely = 20}},
       {"top-p0.95", {.temperature = 1, .top_p = 0.95}},
       {"top-k20-top-p0.8", {.temperature = 0.7, .top_k = 20, .top_p = 0.8}},
-      {"all", {.temperature = 0.7, .top_p = 0.9, .min_p = 0.01, .repetition_penalty = 1.1}}};
+      {"all", {.temperature = 0.7, .top_p = 0.9, .min_p = 0.01, .repetition_penalty = 1.1}},
+      {"penalties-mask",
+       {.temperature = 0.7,
+        .frequency_penalty = 0.5,
+        .logit_bias = {{7, 1}, {9, kBanBias}},
+        .mask = [](std::span<const int>, std::span<uint64_t> allowed) {
+          std::fill_n(allowed.begin(), 2000, 0xFF);
+        }}}};
   for (const float scale : {0.5f, 4.0f}) {
     const std::vector<float> logits = logits_of(scale);
     for (const auto& [name, options] : ways) {

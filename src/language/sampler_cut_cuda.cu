@@ -70,7 +70,7 @@ __device__ ThreadBins take_bins(const SamplerBuffers& buffers, int sequence) {
   }
   return bins;
 }
-// Turns values into the sums of those before them; returns the sum of all.
+// Makes values the sums of those before them; returns the sum of all.
 __device__ TokenMass accumulate(TokenMass (&values)[kBinsOfThread]) {
   TokenMass sum = 0;
 #pragma unroll

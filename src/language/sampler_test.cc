@@ -218,7 +218,7 @@ TEST(Sampler, ScoresThatAreNoNumbersAreErrors) {
       ASSERT_FALSE(nan);
       EXPECT_EQ(nan.error().message,
                 "choosing a token: the model's score of token " + std::to_string(at) +
-                    " is not a number; its weights may be damaged, or try --weights f32");
+                    " is not a number; its weights may be damaged, or try weights of f32");
       logits[at] = kInfinity;
       EXPECT_FALSE(sampler.sample(logits));
       EXPECT_FALSE(sampler.choices(logits));
@@ -268,6 +268,20 @@ TEST(Sampler, OptionsOutOfRangeAreNamed) {
   }
   for (const double bad : {0.0, -2.0, kNan, kInfinity})
     EXPECT_EQ(message({.repetition_penalty = bad}).rfind("repetition_penalty is ", 0), 0u);
+  for (const double bad : {-2.1, 2.1, kNan, kInfinity}) {
+    EXPECT_EQ(message({.frequency_penalty = bad}).rfind("frequency_penalty is ", 0), 0u);
+    EXPECT_EQ(message({.presence_penalty = bad}).rfind("presence_penalty is ", 0), 0u);
+  }
+  EXPECT_EQ(message({.frequency_penalty = 2, .presence_penalty = -2}), "");
+  EXPECT_EQ(message({.least_tokens = -1}), "least_tokens is -1; it must be 0 or more");
+  for (const float bad : {-100.5f, 101.0f, std::numeric_limits<float>::quiet_NaN()})
+    EXPECT_EQ(message({.logit_bias = {{3, bad}}}).rfind("logit_bias of token 3 is ", 0), 0u);
+  for (const int id : {-1, 10})
+    EXPECT_EQ(message({.logit_bias = {{0, 1}, {id, 1}}}),
+              "logit_bias names token " + std::to_string(id) + ", but the model has tokens 0 to 9");
+  EXPECT_EQ(message({.logit_bias = {{9, 1}, {9, 1}}}),
+            "logit_bias names token 9 twice; give one value");
+  EXPECT_EQ(message({.logit_bias = {{0, -100}, {9, 100}}}), "");
   EXPECT_EQ(message({.most_likely = -1}).rfind("most_likely is -1;", 0), 0u);
 }
 

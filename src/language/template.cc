@@ -34,16 +34,41 @@ Result<Template> Template::parse(std::string_view source) {
   }
 }
 
-Result<std::string> Template::render(const nlohmann::ordered_json& variables) const {
+Result<SourcedText> Template::render_sourced(const Variables& variables,
+                                             const RenderOptions& options) const {
+  size_t input_bytes = 0;
+  for (const auto& [name, value] : variables) input_bytes += value.text_bytes();
+  jinja::Budget budget(input_bytes, options.keep_going);
+  const auto report = [&] {
+    if (options.cost != nullptr)
+      *options.cost = {budget.spent_steps(), budget.max_steps(), budget.most_bytes(),
+                       budget.max_bytes()};
+  };
   try {
     jinja::Scope globals;
-    for (const auto& [name, value] : variables.items())
-      globals.set(name, jinja::Value::from_json(value));
+    for (const auto& [name, value] : variables) globals.set(name, value);
     jinja::Scope scope(&globals);
-    return jinja::Renderer().render(*body_, scope);
+    SourcedText text = jinja::Renderer().render(*body_, scope).take();
+    report();
+    return text;
+  } catch (const jinja::TemplateError& error) {
+    report();
+    return wrong("failed", error.message);
+  }
+}
+
+Result<std::string> Template::render(const nlohmann::ordered_json& variables,
+                                     const RenderOptions& options) const {
+  Variables values;
+  try {
+    for (const auto& [name, value] : variables.items())
+      values.emplace_back(name, jinja::Value::from_json(value));
   } catch (const jinja::TemplateError& error) {
     return wrong("failed", error.message);
   }
+  auto text = render_sourced(values, options);
+  if (!text) return text.error();
+  return std::move(text->bytes);
 }
 
 }  // namespace fovea

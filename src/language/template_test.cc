@@ -85,7 +85,7 @@ TEST(Template, KnowsTheYear) {
   const std::time_t now = std::time(nullptr);
   std::tm local{};
   localtime_r(&now, &local);
-  // The year may turn between the two.
+  // The year may change between the two.
   const std::string year = text_of("{{ strftime_now('%Y') }}");
   EXPECT_NEAR(std::stoi(year), 1900 + local.tm_year, 1);
 }

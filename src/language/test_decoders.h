@@ -79,7 +79,7 @@ struct ImageInPrompt {
   Grid grid;
 };
 
-// Text and images by turns, then text.
+// Text and images alternately, then text.
 struct RandomPrompt {
   std::vector<int> ids;
   PromptPositions positions;

@@ -4,12 +4,13 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <fstream>
 #include <mutex>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
+#include "base/check.h"
+#include "base/read_file.h"
 #include "language/tokenizer/added_tokens.h"
 #include "language/tokenizer/bpe.h"
 #include "language/tokenizer/normalize.h"
@@ -22,7 +23,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr uint64_t kMaxFileBytes = uint64_t{128} << 20;
+constexpr int64_t kMaxFileBytes = int64_t{128} << 20;
 
 // The types of a setting that may be a Sequence of others: {"NFC"}, {"Split", "ByteLevel"}, {}.
 std::vector<std::string> types_of(const Json& setting, const char* list) {
@@ -79,9 +80,10 @@ struct Tokenizer::Parts {
     }
   }
 
-  Status encode_piece(std::string_view piece, WordCache& words, std::vector<int>& ids) const {
+  Status encode_piece(std::string_view piece, PatternWork& work, WordCache& words,
+                      std::vector<int>& ids) const {
     return pretokenizer.split(
-        piece, [&](std::string_view word) { bpe.encode(word, vocabulary, words, ids); });
+        piece, work, [&](std::string_view word) { bpe.encode(word, vocabulary, words, ids); });
   }
 };
 
@@ -90,21 +92,14 @@ Result<Tokenizer> Tokenizer::load(const std::string& path) {
   std::error_code error;
   const fs::path file =
       fs::is_directory(path, error) ? fs::path(path) / "tokenizer.json" : fs::path(path);
-  if (!fs::is_regular_file(file, error))
+  if (!fs::exists(file, error) && !error)
     return bad_input(
         fmt::format("cannot read {}: there is no such file; a Hugging Face checkpoint "
                     "folder holds it",
                     file.string()));
-  const uint64_t bytes = fs::file_size(file, error);
-  if (error) return bad_input(fmt::format("cannot read {}: {}", file.string(), error.message()));
-  if (bytes > kMaxFileBytes)
-    return bad_input(fmt::format("{} has {} bytes; a tokenizer has at most {}", file.string(),
-                                 bytes, kMaxFileBytes));
-  std::string json(bytes, '\0');
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream.read(json.data(), static_cast<std::streamsize>(bytes)))
-    return bad_input(fmt::format("cannot read {}: is it readable?", file.string()));
-  return parse(json, file.string());
+  const auto json = read_file(file.string(), kMaxFileBytes);
+  if (!json) return json.error();
+  return parse(*json, file.string());
 }
 
 Result<Tokenizer> Tokenizer::parse(std::string_view json, const std::string& name, bool fast) {
@@ -126,7 +121,10 @@ Result<Tokenizer> Tokenizer::parse(std::string_view json, const std::string& nam
   if (!bpe) return wrong(bpe.error());
   auto pretokenizer = Pretokenizer::make(settings.value("pre_tokenizer", Json()), fast);
   if (!pretokenizer) return wrong(pretokenizer.error());
-  auto added = read_added_tokens(settings.value("added_tokens", Json()), file->vocabulary, to_nfc);
+  static const Json kNoTokens;
+  const auto found = settings.find("added_tokens");  // by reference: there may be many
+  auto added =
+      read_added_tokens(found == settings.end() ? kNoTokens : *found, file->vocabulary, to_nfc);
   if (!added) return wrong(added.error());
   return Tokenizer(std::make_shared<const Parts>(std::move(file->vocabulary), std::move(*bpe),
                                                  std::move(*pretokenizer), std::move(*added),
@@ -134,24 +132,45 @@ Result<Tokenizer> Tokenizer::parse(std::string_view json, const std::string& nam
 }
 
 Result<std::vector<int>> Tokenizer::encode(std::string_view text, bool with_special) const {
-  const Parts& parts = *parts_;
   std::string replaced;
   if (valid_utf8_prefix(text) < text.size()) text = replaced = replace_invalid_utf8(text);
+  return encode(TokenSearch{text, {}, with_special, nullptr});
+}
 
+Result<std::vector<int>> Tokenizer::encode(const SourcedText& text,
+                                           const std::function<bool()>& keep_going) const {
+  FOVEA_CHECK(valid_utf8_prefix(text.bytes) == text.bytes.size());
+  FOVEA_CHECK(text.sources.empty() || text.sources.size() == text.bytes.size());
+  return encode(TokenSearch{text.bytes, text.sources, true, keep_going});
+}
+
+Result<std::vector<int>> Tokenizer::encode(const TokenSearch& search) const {
+  const Parts& parts = *parts_;
   const std::unique_lock lock(parts.cache_mutex, std::try_to_lock);
   WordCache own;
   WordCache& words = lock.owns_lock() ? parts.cache : own;
+  PatternWork work = parts.pretokenizer.work_on(search.text.size(), search.keep_going);
   std::vector<int> ids;
-  ids.reserve(text.size() / 4);
+  ids.reserve(search.text.size() / 4);
   const auto on_token = [&ids](int id) { ids.push_back(id); };
-  const auto on_piece = [&](std::string_view piece) {
-    std::string composed;
-    if (parts.to_nfc && !is_surely_nfc(piece)) piece = composed = nfc(piece);
+  const auto on_piece = [&](size_t begin, size_t end) {
+    TokenSearch piece = search;
+    piece.text = search.text.substr(begin, end - begin);
+    if (!search.sources.empty()) piece.sources = search.sources.substr(begin, end - begin);
+    SourcedText composed;
+    if (parts.to_nfc && !is_surely_nfc(piece.text)) {
+      composed = nfc(piece.text, piece.sources);
+      piece.text = composed.bytes;
+      piece.sources = composed.sources;
+    }
     return parts.normalized_finder.split(
-        piece, with_special,
-        [&](std::string_view rest) { return parts.encode_piece(rest, words, ids); }, on_token);
+        piece,
+        [&](size_t from, size_t to) {
+          return parts.encode_piece(piece.text.substr(from, to - from), work, words, ids);
+        },
+        on_token);
   };
-  const auto good = parts.raw_finder.split(text, with_special, on_piece, on_token);
+  const auto good = parts.raw_finder.split(search, on_piece, on_token);
   if (!good) return good.error();
   return ids;
 }

@@ -7,6 +7,7 @@
 //   std::string text = tokenizer->decode(*ids);
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -15,8 +16,11 @@
 #include <vector>
 
 #include "fovea/result.h"
+#include "language/sourced_text.h"
 
 namespace fovea {
+
+struct TokenSearch;
 
 // Copies share one vocabulary; every method may be called from several threads at once.
 class Tokenizer {
@@ -33,6 +37,12 @@ class Tokenizer {
   // where the tokenizer's own pattern takes too long on this text.
   Result<std::vector<int>> encode(std::string_view text, bool with_special = true) const;
 
+  // The same of a text with its sources, valid UTF-8: a special token is one where the template
+  // wrote all of it; where people wrote of it, it is text like any other. `keep_going` is asked
+  // while a long text is worked on; false ends that with an error.
+  Result<std::vector<int>> encode(const SourcedText& text,
+                                  const std::function<bool()>& keep_going = nullptr) const;
+
   // Ids that stand for nothing are left out, and special tokens too if told so. Bytes that form no
   // character become U+FFFD.
   std::string decode(std::span<const int> ids, bool skip_special = false) const;
@@ -44,6 +54,7 @@ class Tokenizer {
 
  private:
   struct Parts;
+  Result<std::vector<int>> encode(const TokenSearch& search) const;
   explicit Tokenizer(std::shared_ptr<const Parts> parts) : parts_(std::move(parts)) {}
   std::shared_ptr<const Parts> parts_;
 };

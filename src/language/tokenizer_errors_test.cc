@@ -76,7 +76,7 @@ TEST(TokenizerErrors, HugeFiles) {
   const auto huge = Tokenizer::load(path.string());
   fs::remove(path);
   ASSERT_FALSE(huge);
-  EXPECT_NE(huge.error().message.find("209715200 bytes; a tokenizer has at most"),
+  EXPECT_NE(huge.error().message.find("it has 209,715,200 bytes; at most 134,217,728"),
             std::string::npos);
 }
 
@@ -178,6 +178,82 @@ TEST(TokenizerErrors, CatastrophicPatternsEndSoon) {
         << ids.error().message;
     EXPECT_TRUE(tokenizer->encode("aab")) << "the next text works";
   }
+}
+
+// Each match stays below PCRE2's own limit, and there are many; or each passes over all the text.
+TEST(TokenizerErrors, OneLimitForAllMatchesOfAText) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"(?:a|b)(?=(?:a?){18}a{18}[xy])|a", std::string(20'000, 'a')},
+      {"(?=(?:a+)+[xy])a|b|(?:a{1,3}){1,9}[xy]", std::string(2000, 'a') + "b"},
+      {"a+[xy]", std::string(200'000, 'a')},
+      {"(?:a(?=a*[xy])|a(?!a*[xy]))", std::string(200'000, 'a')},
+  };
+  for (const auto& [pattern, text] : cases) {
+    const auto tokenizer = Tokenizer::parse(with_pattern(pattern).dump(), "tokenizer.json");
+    ASSERT_TRUE(tokenizer) << tokenizer.error().message;
+    const auto start = std::chrono::steady_clock::now();
+    const auto ids = tokenizer->encode(text);
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+    // 1 s of processor time and 2 us for each byte of each pattern, give or take a match.
+    EXPECT_LT(taken.count(), 40) << pattern;
+    ASSERT_FALSE(ids) << pattern;
+    EXPECT_NE(ids.error().message.find("takes too long on a text of"), std::string::npos)
+        << ids.error().message;
+
+    int asked = 0;
+    SourcedText sourced;
+    sourced.append(text, SourcedText::kPeople);
+    const auto stopped = tokenizer->encode(sourced, [&] { return ++asked < 3; });
+    ASSERT_FALSE(stopped);
+    EXPECT_NE(stopped.error().message.find("stopped"), std::string::npos)
+        << stopped.error().message;
+  }
+}
+
+TEST(TokenizerErrors, LongTextsOfHonestPatternsPass) {
+  for (const char* pattern :
+       {"(?:\\p{L}\\p{M}*)+|\\s+(?!\\S)|\\s+|.", "[^\\s]+|\\s+", " ?\\p{L}+|\\p{N}{1,3}|\\s+"}) {
+    const auto tokenizer = Tokenizer::parse(with_pattern(pattern).dump(), "tokenizer.json");
+    ASSERT_TRUE(tokenizer) << tokenizer.error().message;
+    for (const char* unit : {"a", " ", "ab c\n", "1"}) {
+      std::string text;
+      while (text.size() < 10'000) text += unit;
+      const auto ids = tokenizer->encode(text);
+      EXPECT_TRUE(ids) << pattern << unit << ids.error().message;
+    }
+  }
+}
+
+Json with_added_tokens(int count, const std::string& front) {
+  Json file = good_file();
+  for (int i = 0; i < count; ++i)
+    file["added_tokens"].push_back({{"id", 5 + i}, {"content", front + std::to_string(i)}});
+  return file;
+}
+
+TEST(TokenizerErrors, ManyLongAddedTokensAreRefused) {
+  const std::string many = with_added_tokens(20'000, std::string(1000, 'x')).dump();
+  EXPECT_NE(error_of(many).find("has over 16777216 bytes of added tokens"), std::string::npos)
+      << error_of(many);
+  const auto tokenizer = Tokenizer::parse(with_added_tokens(90'000, "<|s_").dump(), "many");
+  ASSERT_TRUE(tokenizer) << tokenizer.error().message;
+  EXPECT_EQ(*tokenizer->encode("<|s_89999<|s_7"), (std::vector<int>{5 + 89'999, 5 + 7}));
+}
+
+// A text that nearly holds a long token at every place.
+TEST(TokenizerErrors, LongAddedTokensThatNearlyMatchEndSoon) {
+  Json file = good_file();
+  for (int i = 0; i < 1000; ++i)
+    file["added_tokens"].push_back(
+        {{"id", 5 + i}, {"content", std::string(1010, 'a') + "b" + std::to_string(i)}});
+  const auto tokenizer = Tokenizer::parse(file.dump(), "long");
+  ASSERT_TRUE(tokenizer) << tokenizer.error().message;
+  const auto start = std::chrono::steady_clock::now();
+  const auto ids = tokenizer->encode(std::string(1'000'000, 'a'));
+  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+  EXPECT_LT(taken.count(), 40);
+  ASSERT_FALSE(ids);
+  EXPECT_NE(ids.error().message.find("added tokens take too long"), std::string::npos);
 }
 
 }  // namespace

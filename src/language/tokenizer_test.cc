@@ -111,6 +111,72 @@ TEST(Tokenizer, TakesSpecialTokensAsTextOnDemand) {
   EXPECT_EQ(tokenizer.decode(*without), "a<|im_start|>b");
 }
 
+// With random sources: a special token is one exactly where the template wrote all of it.
+TEST(Tokenizer, FindsSpecialTokensOnlyWhereTheTemplateWroteThem) {
+  const Tokenizer tokenizer = small_tokenizer();
+  const std::vector<std::string> pieces = {"<|im_start|>", "<|im_end|>", "<|image_pad|>",
+                                           "a b",          "é\n",        "e\u0301",
+                                           "<|im_",        "<tool_call>"};
+  std::mt19937 random(11);
+  for (int i = 0; i < 3000; ++i) {
+    SourcedText text;
+    std::vector<int> expected;  // the special tokens
+    for (unsigned n = random() % 12; n > 0; --n) {
+      const std::string& piece = pieces[random() % pieces.size()];
+      const size_t cut = random() % 3 == 0 ? random() % piece.size() : 0;
+      const bool whole = (piece[0] & 0x80) != 0 || piece[0] == 'e' || cut == 0;
+      const char source = static_cast<char>(random() % 2);
+      if (whole) {
+        text.append(piece, source);
+      } else {
+        text.append(piece.substr(0, cut), SourcedText::kPeople);
+        text.append(piece.substr(cut), SourcedText::kTemplate);
+      }
+      const auto id = tokenizer.find(piece);
+      if (whole && id && tokenizer.is_special(*id) && source == SourcedText::kTemplate)
+        expected.push_back(*id);
+    }
+    const auto ids = tokenizer.encode(text);
+    ASSERT_TRUE(ids) << ids.error().message;
+    std::vector<int> found;
+    for (const int id : *ids)
+      if (tokenizer.is_special(id)) found.push_back(id);
+    ASSERT_EQ(found, expected) << text.bytes;
+    // Where nobody but the template wrote, nothing changes.
+    text.sources.clear();
+    ASSERT_EQ(*tokenizer.encode(text), *tokenizer.encode(text.bytes));
+  }
+}
+
+// Of tokens that overlap, one that people had a hand in hides none that the template wrote.
+TEST(Tokenizer, PeopleHideNoTokenOfTheTemplate) {
+  Json file = read_json(kFixtures / "tokenizer.json");
+  int next = small_tokenizer().id_end();
+  for (const char* content : {"<A>", "<A>>", "x<A", "<B"})
+    file["added_tokens"].push_back({{"id", next++},
+                                    {"content", content},
+                                    {"special", true},
+                                    {"normalized", content[1] == 'B'}});
+  const auto tokenizer = Tokenizer::parse(file.dump(), "tokenizer.json");
+  ASSERT_TRUE(tokenizer) << tokenizer.error().message;
+  const int a = *tokenizer->find("<A>");
+  const auto count_of = [&](const std::string& before, const std::string& token,
+                            const std::string& after, int id) {
+    SourcedText text;
+    text.append(before, SourcedText::kPeople);
+    text.append(token, SourcedText::kTemplate);
+    text.append(after, SourcedText::kPeople);
+    const auto ids = *tokenizer->encode(text);
+    return std::count(ids.begin(), ids.end(), id);
+  };
+  EXPECT_EQ(count_of("", "<A>", ">", a), 1);
+  EXPECT_EQ(count_of("x", "<A>", "", a), 1);
+  EXPECT_EQ(count_of("<A>", "<A>", "<A>", a), 1);
+  EXPECT_EQ(count_of("<", "A>", "", a), 0);
+  EXPECT_EQ(count_of("<B e\u0301", "<B", "\u0301<B", *tokenizer->find("<B")), 0);
+  EXPECT_EQ(count_of("<B e\u0301", "<B", " <B", *tokenizer->find("<B")), 1);
+}
+
 TEST(Tokenizer, CountsBytesThatAreNotUtf8AsReplacementCharacters) {
   const Tokenizer tokenizer = small_tokenizer();
   const auto broken = tokenizer.encode("a\xFF\xE2\x82 \xC3(\xED\xA0\x80");

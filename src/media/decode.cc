@@ -8,8 +8,10 @@
 #include <new>
 #include <stdexcept>
 
+#include "base/utf8.h"
 #include "media/decoders.h"
 #include "media/format.h"
+#include "media/image_size.h"
 #include "media/read_bytes.h"
 
 namespace fovea {
@@ -19,23 +21,9 @@ namespace {
 constexpr uint64_t kBytesPerPixel = 8;
 constexpr uint64_t kMetadataBytes = uint64_t{256} << 20;
 
-// A name may hold line breaks or terminal codes; a message is one line.
-std::string printable(const std::string& name) {
-  if (name.empty()) return "''";
-  std::string shown;
-  for (const char c : name) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f) {
-      shown += fmt::format("\\x{:02x}", byte);
-    } else {
-      shown += c;
-    }
-  }
-  return shown;
-}
-
 Error cannot_read(const std::string& name, const Error& reason) {
-  return {reason.kind, fmt::format("cannot read {}: {}", printable(name), reason.message)};
+  const std::string shown = name.empty() ? "''" : printable(name);
+  return {reason.kind, fmt::format("cannot read {}: {}", shown, reason.message)};
 }
 
 std::optional<HeaderSize> probe(Format format, Bytes bytes) {
@@ -50,7 +38,7 @@ std::optional<HeaderSize> probe(Format format, Bytes bytes) {
   return std::nullopt;
 }
 
-Result<Size> check_size(Format format, HeaderSize size, const DecodeLimits& limits) {
+Result<Size> check_size(Format format, HeaderSize size, const ImageLimits& limits) {
   const uint64_t width_px = size.width_px;
   const uint64_t height_px = size.height_px;
   const uint64_t pixels = width_px * height_px;
@@ -58,8 +46,8 @@ Result<Size> check_size(Format format, HeaderSize size, const DecodeLimits& limi
       fmt::format("its {} header says {}x{} px", format_name(format), width_px, height_px);
   if (pixels == 0) return bad_input(says + "; an image has at least 1x1");
   if (pixels > static_cast<uint64_t>(std::max<int64_t>(limits.max_pixels, 0)))
-    return bad_input(fmt::format("{}, {} pixels, over the limit of {}; raise it with --max-pixels",
-                                 says, pixels, limits.max_pixels));
+    return bad_input(fmt::format("{}, {} pixels, over the limit of {}; raise max_pixels", says,
+                                 pixels, limits.max_pixels));
   if (std::max(width_px, height_px) > kMaxSideRatio * std::min(width_px, height_px))
     return bad_input(fmt::format(
         "{}, a side ratio over the limit of {}; crop it or cut it in parts", says, kMaxSideRatio));
@@ -69,7 +57,7 @@ Result<Size> check_size(Format format, HeaderSize size, const DecodeLimits& limi
 }
 
 // What the bytes so far show: an error, or whether they already hold a header that is fine.
-Result<bool> check_header(Bytes bytes, const DecodeLimits& limits) {
+Result<bool> check_header(Bytes bytes, const ImageLimits& limits) {
   const Result<Format> format = sniff_format(bytes);
   if (!format) return format.error();
   const std::optional<HeaderSize> size = probe(*format, bytes);
@@ -79,12 +67,16 @@ Result<bool> check_header(Bytes bytes, const DecodeLimits& limits) {
   return true;
 }
 
-Result<Image> decode(Bytes bytes, const DecodeLimits& limits) {
+Result<Size> read_size(Format format, Bytes bytes, const ImageLimits& limits) {
+  const std::optional<HeaderSize> header = probe(format, bytes);
+  if (!header) return damaged(format_name(format), "its header does not state a size");
+  return check_size(format, *header, limits);
+}
+
+Result<Image> decode(Bytes bytes, const ImageLimits& limits) {
   const Result<Format> format = sniff_format(bytes);
   if (!format) return format.error();
-  const std::optional<HeaderSize> header = probe(*format, bytes);
-  if (!header) return damaged(format_name(*format), "its header does not state a size");
-  const Result<Size> size = check_size(*format, *header, limits);
+  const Result<Size> size = read_size(*format, bytes, limits);
   if (!size) return size.error();
   switch (*format) {
     case Format::kJpeg:
@@ -96,6 +88,8 @@ Result<Image> decode(Bytes bytes, const DecodeLimits& limits) {
   }
   return failed("unknown format");
 }
+
+std::string name_of(const std::string& path) { return path == "-" ? "stdin" : path; }
 
 // Memory that cannot be had is an error like any other.
 template <class Body>
@@ -110,7 +104,15 @@ auto without_exceptions(const std::string& name, const Body& body) -> decltype(b
 
 }  // namespace
 
-Result<Image> decode_image(Bytes bytes, const std::string& name, const DecodeLimits& limits) {
+Result<Size> image_size(Bytes bytes, const ImageLimits& limits) {
+  return without_exceptions("the image", [&]() -> Result<Size> {
+    const Result<Format> format = sniff_format(bytes);
+    if (!format) return format.error();
+    return read_size(*format, bytes, limits);
+  });
+}
+
+Result<Image> decode_image(Bytes bytes, const std::string& name, const ImageLimits& limits) {
   return without_exceptions(name, [&]() -> Result<Image> {
     Result<Image> image = decode(bytes, limits);
     if (!image) return cannot_read(name, image.error());
@@ -118,17 +120,23 @@ Result<Image> decode_image(Bytes bytes, const std::string& name, const DecodeLim
   });
 }
 
-Result<Image> read_image(const std::string& path, const DecodeLimits& limits) {
-  const std::string name = path == "-" ? "stdin" : path;
-  return without_exceptions(name, [&]() -> Result<Image> {
+Result<std::vector<uint8_t>> read_image_file(const std::string& path, const ImageLimits& limits) {
+  const std::string name = name_of(path);
+  return without_exceptions(name, [&]() -> Result<std::vector<uint8_t>> {
     constexpr uint64_t kMostPixels = uint64_t{1} << 56;
     const auto max_pixels = static_cast<uint64_t>(std::max<int64_t>(limits.max_pixels, 0));
     const uint64_t max_bytes = std::min(max_pixels, kMostPixels) * kBytesPerPixel + kMetadataBytes;
     const auto check = [&](Bytes bytes) { return check_header(bytes, limits); };
-    const Result<std::vector<uint8_t>> bytes = read_bytes(path, max_bytes, check);
+    Result<std::vector<uint8_t>> bytes = read_bytes(path, max_bytes, check);
     if (!bytes) return cannot_read(name, bytes.error());
-    return decode_image(*bytes, name, limits);
+    return bytes;
   });
+}
+
+Result<Image> read_image(const std::string& path, const ImageLimits& limits) {
+  const Result<std::vector<uint8_t>> bytes = read_image_file(path, limits);
+  if (!bytes) return bytes.error();
+  return decode_image(*bytes, name_of(path), limits);
 }
 
 }  // namespace fovea

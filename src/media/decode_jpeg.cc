@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>  // jpeglib.h wants FILE
 #include <cstring>
+#include <new>
 #include <vector>
 
 // jpeglib.h after <cstdio>
@@ -96,7 +97,7 @@ Error refusal(const JpegReader& reader) {
       return bad_input(
           fmt::format("{}; convert it, e.g. with `magick in.jpg out.png`", reader.message));
     case JERR_OUT_OF_MEMORY:
-      return failed("there is not enough memory to decode it; make it smaller");
+      throw std::bad_alloc();
     default:
       return damaged("JPEG", reader.message);
   }
@@ -138,6 +139,12 @@ Result<Image> decode_jpeg(Bytes bytes, Size size) {
         fmt::format("its {} scans are over the limit of {}; save it anew, e.g. with "
                     "`jpegtran -copy all`",
                     layout->scans, kMaxJpegScans));
+  if (layout->scans > kJpegScansOfAnySize && layout->scans * size.pixels() > kMaxJpegScanPixels)
+    return bad_input(fmt::format(
+        "its {} scans of {}x{} px are {} pixels to go over, and beyond {} scans the limit is {}; "
+        "save it anew, e.g. with `jpegtran -copy all`",
+        layout->scans, size.width_px, size.height_px, layout->scans * size.pixels(),
+        kJpegScansOfAnySize, kMaxJpegScanPixels));
   JpegOwner owner(bytes);
   JpegReader& reader = owner.reader();
   if (!guarded(reader, read_header)) return refusal(reader);

@@ -5,7 +5,9 @@
 #include <png.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <new>
 #include <vector>
 
 #include "media/composite.h"
@@ -22,9 +24,13 @@ struct PngReader : JumpState {
   png_infop info;
   const uint8_t* at;
   size_t left;
+  const uint8_t* pixels_end;  // behind the last packed byte of the pixels
+  size_t row_bytes;           // of the widest row
+  int rows_left;
   PngPixels* pixels;
   Image* image;
   uint8_t* row;  // one row of samples as libpng gives them
+  bool no_memory;
 };
 
 [[noreturn]] void on_error(png_structp png, const char* message) {
@@ -34,6 +40,15 @@ struct PngReader : JumpState {
 }
 
 void on_warning(png_structp, const char*) {}
+
+// libpng says alike that memory has run out and that a file is broken.
+void* take_memory(png_structp png, png_alloc_size_t bytes) {
+  void* const memory = std::malloc(bytes);
+  if (memory == nullptr) static_cast<PngReader*>(png_get_mem_ptr(png))->no_memory = true;
+  return memory;
+}
+
+void give_memory(png_structp, void* memory) { std::free(memory); }
 
 void read_from_memory(png_structp png, png_bytep target, size_t count) {
   auto* reader = static_cast<PngReader*>(png_get_io_ptr(png));
@@ -122,18 +137,50 @@ void convert_row(PngReader& reader, int count, uint8_t* rgb, int step) {
   std::longjmp(reader.jump, 1);
 }
 
+// With the last row libpng unpacks all that is left, to find the end of the packed data; a few
+// kilobytes may hold gigabytes of zeros. A row takes hardly more bytes packed than plain, and a
+// little is allowed for blocks without data.
+constexpr size_t kMostPackedPerPlain = 2;
+constexpr size_t kPackedRest = size_t{64} << 10;
+
+void read_row(PngReader& reader, uint8_t* row) {
+  if (--reader.rows_left == 0 && reader.at < reader.pixels_end) {
+    const auto packed = static_cast<size_t>(reader.pixels_end - reader.at);
+    if (packed > kMostPackedPerPlain * reader.row_bytes + kPackedRest) {
+      std::snprintf(reader.message, sizeof(reader.message),
+                    "its last row has %zu bytes, and %zu bytes of packed pixels are left for it",
+                    reader.row_bytes, packed);
+      std::longjmp(reader.jump, 1);
+    }
+  }
+  png_read_row(reader.png, row, nullptr);
+}
+
+struct PassSize {
+  int columns;
+  int rows;
+};
+PassSize pass_size(Size size, int pass) {
+  const auto width = static_cast<png_uint_32>(size.width_px);
+  const auto height = static_cast<png_uint_32>(size.height_px);
+  return {static_cast<int>(PNG_PASS_COLS(width, pass)),
+          static_cast<int>(PNG_PASS_ROWS(height, pass))};
+}
+
 // Without png_set_interlace_handling, libpng gives the seven passes as seven small pictures.
 void read_passes(PngReader& reader) {
   Image& image = *reader.image;
-  const auto width = static_cast<png_uint_32>(image.size.width_px);
-  const auto height = static_cast<png_uint_32>(image.size.height_px);
+  reader.rows_left = 0;
   for (int pass = 0; pass < PNG_INTERLACE_ADAM7_PASSES; ++pass) {
-    const auto columns = static_cast<int>(PNG_PASS_COLS(width, pass));
-    const auto rows = static_cast<int>(PNG_PASS_ROWS(height, pass));
+    const auto [columns, rows] = pass_size(image.size, pass);
+    reader.rows_left += columns > 0 ? rows : 0;
+  }
+  for (int pass = 0; pass < PNG_INTERLACE_ADAM7_PASSES; ++pass) {
+    const auto [columns, rows] = pass_size(image.size, pass);
     if (columns == 0) continue;
     const size_t first = PNG_COL_FROM_PASS_COL(0U, pass);
     for (int row = 0; row < rows; ++row) {
-      png_read_row(reader.png, reader.row, nullptr);
+      read_row(reader, reader.row);
       uint8_t* target = image.row(PNG_ROW_FROM_PASS_ROW(row, pass)) + 3 * first;
       convert_row(reader, columns, target, 1 << PNG_PASS_COL_SHIFT(pass));
     }
@@ -143,17 +190,24 @@ void read_passes(PngReader& reader) {
 void read_pixels(PngReader& reader) {
   Image& image = *reader.image;
   png_start_read_image(reader.png);
+  reader.row_bytes = png_get_rowbytes(reader.png, reader.info);
+  reader.rows_left = image.size.height_px;
   if (png_get_interlace_type(reader.png, reader.info) == PNG_INTERLACE_ADAM7) {
     read_passes(reader);
   } else if (reader.pixels->samples == PngSamples::kRgb8 && !reader.pixels->key) {
-    for (int y = 0; y < image.size.height_px; ++y) png_read_row(reader.png, image.row(y), nullptr);
+    for (int y = 0; y < image.size.height_px; ++y) read_row(reader, image.row(y));
   } else {
     for (int y = 0; y < image.size.height_px; ++y) {
-      png_read_row(reader.png, reader.row, nullptr);
+      read_row(reader, reader.row);
       convert_row(reader, image.size.width_px, image.row(y), 1);
     }
   }
   png_read_end(reader.png, nullptr);  // checks what follows, to the end chunk
+}
+
+Error refusal(const PngReader& reader) {
+  if (reader.no_memory) throw std::bad_alloc();
+  return damaged("PNG", reader.message);
 }
 
 // Frees what libpng holds, however the decoding went.
@@ -162,7 +216,8 @@ class PngOwner {
   explicit PngOwner(Bytes bytes) : reader_() {
     reader_.at = bytes.data();
     reader_.left = bytes.size();
-    reader_.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &reader_, on_error, on_warning);
+    reader_.png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, &reader_, on_error, on_warning,
+                                           &reader_, take_memory, give_memory);
     if (reader_.png != nullptr) reader_.info = png_create_info_struct(reader_.png);
   }
   ~PngOwner() { png_destroy_read_struct(&reader_.png, &reader_.info, nullptr); }
@@ -178,22 +233,23 @@ class PngOwner {
 }  // namespace
 
 Result<Image> decode_png(Bytes bytes, Size size) {
-  const Result<int> orientation = walk_png(bytes);
-  if (!orientation) return orientation.error();
+  const Result<PngLayout> layout = walk_png(bytes);
+  if (!layout) return layout.error();
   PngOwner owner(bytes);
   PngReader& reader = owner.reader();
-  if (reader.info == nullptr) return failed("there is not enough memory to decode it");
-  if (!guarded(reader, read_header)) return damaged("PNG", reader.message);
+  reader.pixels_end = bytes.data() + layout->pixels_end;
+  if (reader.info == nullptr) throw std::bad_alloc();
+  if (!guarded(reader, read_header)) return refusal(reader);
   PngPixels pixels;
   reader.pixels = &pixels;
-  if (!guarded(reader, choose_conversion)) return damaged("PNG", reader.message);
+  if (!guarded(reader, choose_conversion)) return refusal(reader);
   const size_t pixel_bytes = 8;  // the most a pixel takes
   Image image(size);
   std::vector<uint8_t> row(pixel_bytes * static_cast<size_t>(size.width_px));
   reader.image = &image;
   reader.row = row.data();
-  if (!guarded(reader, read_pixels)) return damaged("PNG", reader.message);
-  return orient(std::move(image), *orientation);
+  if (!guarded(reader, read_pixels)) return refusal(reader);
+  return orient(std::move(image), layout->orientation);
 }
 
 }  // namespace fovea

@@ -15,7 +15,7 @@ using fixtures::blob;
 using namespace std::string_view_literals;
 
 // The error that refuses `bytes`; checks what every such error must be.
-std::string refusal(const Blob& bytes, const DecodeLimits& limits = {}) {
+std::string refusal(const Blob& bytes, const ImageLimits& limits = {}) {
   const Result<Image> image = decode_image(bytes, "the name", limits);
   if (image) return "decoded";
   const std::string& message = image.error().message;
@@ -65,11 +65,15 @@ TEST(Refuse, OtherFormatsAreNamedWithWhatToDo) {
   }
 }
 
-TEST(Refuse, BytesOfNoImageAreShown) {
+TEST(Refuse, BytesOfNoImageAreNotShown) {
+  const std::string no_image = "it does not begin as any known image does; fovea reads";
   EXPECT_NE(refusal({}).find("it is empty"), std::string::npos);
-  EXPECT_NE(refusal(blob("hello, world")).find("68 65 6c 6c 6f 2c 20 77"), std::string::npos);
+  const std::string secret = refusal(blob("root:x:0:0:root:/root:/bin/bash"));
+  EXPECT_NE(secret.find(no_image), std::string::npos);
+  for (const char* shown : {"root", "72", "6f"})
+    EXPECT_EQ(secret.find(shown), std::string::npos) << secret;
   EXPECT_NE(refusal(blob("<!DOCTYPE html><html><svg/>")).find("a web page"), std::string::npos);
-  EXPECT_NE(refusal({0x89, 'P'}).find("all it holds, 89 50"), std::string::npos);
+  EXPECT_NE(refusal({0x89, 'P'}).find(no_image), std::string::npos);
 }
 
 TEST(Refuse, TheNameIsShownOnOneLine) {
@@ -90,12 +94,11 @@ TEST(Refuse, WhatIsNotAFileToRead) {
     return image.error().message;
   };
   EXPECT_NE(message(folder.path("missing.jpg")).find("No such file"), std::string::npos);
-  EXPECT_NE(message(folder.path("")).find("it is a directory"), std::string::npos);
+  EXPECT_NE(message(folder.path("")).find("it is a folder"), std::string::npos);
   EXPECT_NE(message(folder.path("empty.png")).find("it is empty"), std::string::npos);
   EXPECT_NE(message(folder.path("empty.png/x")).find("Not a directory"), std::string::npos);
   EXPECT_NE(message("").find("No such file"), std::string::npos);
-  // Endless, but no image: the first bytes are enough.
-  EXPECT_NE(message("/dev/zero").find("is the start of no known image"), std::string::npos);
+  EXPECT_NE(message("/dev/zero").find("it is a device"), std::string::npos);
   if (::geteuid() == 0) return;  // nothing is unreadable to root
   ASSERT_EQ(::chmod(folder.path("empty.png").c_str(), 0), 0);
   EXPECT_NE(message(folder.path("empty.png")).find("Permission denied"), std::string::npos);
@@ -128,7 +131,7 @@ TEST(Refuse, SizesOverThePixelLimitAreToldWithTheLimit) {
     EXPECT_NE(message.find(size), std::string::npos) << message;
     EXPECT_NE(message.find(pixels), std::string::npos) << message;
     EXPECT_NE(message.find("178956970"), std::string::npos) << message;
-    EXPECT_NE(message.find("--max-pixels"), std::string::npos) << message;
+    EXPECT_NE(message.find("raise max_pixels"), std::string::npos) << message;
   };
   expect_over(fixtures::png_file(65535, 65535, 8, 2, {0}), "65535x65535 px", "4294836225 pixels");
   expect_over(fixtures::jpeg_with_size("gray.jpg", 65535, 65535), "65535x65535 px", "4294836225");

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <new>
 #include <string_view>
 #include <vector>
 
@@ -28,10 +29,10 @@ struct DemuxerDelete {
 };
 using Demuxer = std::unique_ptr<WebPDemuxer, DemuxerDelete>;
 
+constexpr size_t kDemuxerBytes = 4096;  // and more
+
 const char* status_text(VP8StatusCode status) {
   switch (status) {
-    case VP8_STATUS_OUT_OF_MEMORY:
-      return "its decoder ran out of memory";
     case VP8_STATUS_NOT_ENOUGH_DATA:
       return "its pixel data ends too early";
     case VP8_STATUS_UNSUPPORTED_FEATURE:
@@ -52,6 +53,7 @@ Result<Done> decode_frame(const WebPData& frame, WEBP_CSP_MODE mode, uint8_t* ta
   config.output.u.RGBA.stride = static_cast<int>(stride_bytes);
   config.output.u.RGBA.size = size_bytes;
   const VP8StatusCode status = WebPDecode(frame.bytes, frame.size, &config);
+  if (status == VP8_STATUS_OUT_OF_MEMORY) throw std::bad_alloc();
   if (status != VP8_STATUS_OK) return damaged("WebP", status_text(status));
   return Done{};
 }
@@ -135,7 +137,15 @@ Result<Image> decode_webp(Bytes bytes, Size size) {
   const VP8StatusCode status = WebPGetFeatures(bytes.data(), bytes.size(), &features);
   if (status != VP8_STATUS_OK) return damaged("WebP", status_text(status));
   const WebPData data{bytes.data(), bytes.size()};
-  const Demuxer demuxer(WebPDemux(&data));
+  Demuxer demuxer(WebPDemux(&data));
+  // It gives nothing for broken chunks and for want of memory alike. The latter is thrown here, or
+  // is over by now.
+  if (!demuxer) {
+    void* const room = std::malloc(kDemuxerBytes);
+    if (room == nullptr) throw std::bad_alloc();
+    std::free(room);
+    demuxer.reset(WebPDemux(&data));
+  }
   if (!demuxer) return damaged("WebP", "its chunks do not fit together");
   if (WebPDemuxGetI(demuxer.get(), WEBP_FF_CANVAS_WIDTH) != static_cast<uint32_t>(size.width_px) ||
       WebPDemuxGetI(demuxer.get(), WEBP_FF_CANVAS_HEIGHT) != static_cast<uint32_t>(size.height_px))

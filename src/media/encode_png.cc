@@ -2,7 +2,6 @@
 #include "media/encode_png.h"
 
 #include <png.h>
-#include <unistd.h>
 
 #include <bit>
 #include <cerrno>
@@ -11,8 +10,8 @@
 #include <utility>
 
 #include "base/check.h"
+#include "fovea/new_file.h"
 #include "media/decoders.h"
-#include "media/new_file.h"
 
 namespace fovea {
 namespace {
@@ -60,20 +59,13 @@ class MemorySink final : public Sink {
 
 class FileSink final : public Sink {
  public:
-  explicit FileSink(int fd) : fd_(fd) {}
+  explicit FileSink(NewFile& file) : file_(file) {}
   int append(const uint8_t* bytes, size_t count) noexcept override {
-    while (count > 0) {
-      const ssize_t written = ::write(fd_, bytes, count);
-      if (written < 0 && errno == EINTR) continue;
-      if (written < 0) return errno;
-      bytes += written;
-      count -= static_cast<size_t>(written);
-    }
-    return 0;
+    return file_.append(bytes, count);
   }
 
  private:
-  int fd_;
+  NewFile& file_;
 };
 
 struct PngWriter : JumpState {
@@ -135,15 +127,14 @@ int encode(const Picture& picture, Sink& sink) {
 
 std::vector<uint8_t> encode_to_memory(const Picture& picture) {
   MemorySink sink;
-  const int error_code = encode(picture, sink);
-  FOVEA_CHECK(error_code == 0);  // only memory can fail here, and then nothing goes on
+  if (encode(picture, sink) != 0) throw std::bad_alloc();  // only memory can fail here
   return std::move(sink.held);
 }
 
 Status encode_to_file(const Picture& picture, const std::string& path) {
   Result<NewFile> file = NewFile::create(path);
   if (!file) return file.error();
-  FileSink sink(file->fd());
+  FileSink sink(*file);
   if (const int error_code = encode(picture, sink)) return file->error(error_code);
   return file->commit();
 }

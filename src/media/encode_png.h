@@ -14,7 +14,7 @@ namespace fovea {
 std::vector<uint8_t> encode_png(const Image& image);  // 8-bit RGB
 std::vector<uint8_t> encode_png(const Map& map);      // 16-bit gray, one pixel a cell
 
-// Writes beside the target and renames, so that a failure leaves no half file.
+// Whole or not at all, as fovea/new_file.h has it; "-" is stdout.
 Status write_png(const std::string& path, const Image& image);
 Status write_png(const std::string& path, const Map& map);
 

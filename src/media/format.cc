@@ -96,13 +96,8 @@ Error name_foreign(Bytes bytes) {
   for (const Foreign& format : kForeign)
     if (starts_with(bytes, format.magic)) return foreign(format.what, format.command);
   if (std::optional<Error> text = name_text(bytes)) return *text;
-  constexpr size_t kShown = 8;
-  std::string hex;
-  for (const uint8_t byte : bytes.first(std::min(bytes.size(), kShown)))
-    hex += fmt::format(" {:02x}", byte);
-  return bad_input(fmt::format("{}{} is the start of no known image; {}",
-                               bytes.size() <= kShown ? "all it holds," : "its first bytes,", hex,
-                               kReads));
+  // What it holds is not shown: it may be a file of secrets that was named by mistake.
+  return bad_input(fmt::format("it does not begin as any known image does; {}", kReads));
 }
 
 }  // namespace

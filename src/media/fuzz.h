@@ -15,7 +15,7 @@ namespace fovea {
 // Runs one decoder on bytes that begin as its format does, within a small limit of pixels: large
 // pictures take time and find nothing that small ones do not.
 inline int fuzz_decoder(Bytes bytes, Format format) {
-  constexpr DecodeLimits kLimits{.max_pixels = 1 << 18};
+  constexpr ImageLimits kLimits{.max_pixels = 1 << 18};
   const Result<Format> sniffed = sniff_format(bytes);
   if (!sniffed || *sniffed != format) return 0;
   const Result<Image> image = decode_image(bytes, "fuzz", kLimits);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Turns a picture upright.
+// Rotates a picture upright.
 #pragma once
 
 #include "fovea/words.h"

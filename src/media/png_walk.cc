@@ -124,8 +124,9 @@ std::optional<HeaderSize> probe_png(Bytes bytes) {
   return HeaderSize{u32(bytes, kSignatureBytes + 8), u32(bytes, kSignatureBytes + 12)};
 }
 
-Result<int> walk_png(Bytes bytes) {
+Result<PngLayout> walk_png(Bytes bytes) {
   constexpr size_t kAroundData = 12;  // length, type, checksum
+  PngLayout layout;
   Metadata metadata;
   bool animated = false;
   bool pixels_seen = false;
@@ -134,9 +135,15 @@ Result<int> walk_png(Bytes bytes) {
     const size_t length = u32(bytes, at);
     if (length > bytes.size() - at - kAroundData) break;
     const std::string_view type = text_of(bytes.subspan(at + 4, 4));
-    if (type == "IEND") return orientation_in(metadata);
+    if (type == "IEND") {
+      layout.orientation = orientation_in(metadata);
+      return layout;
+    }
     animated = animated || type == "acTL";
-    pixels_seen = pixels_seen || type == "IDAT";
+    if (type == "IDAT") {
+      pixels_seen = true;
+      layout.pixels_end = at + 8 + length;
+    }
     next_frame_seen = next_frame_seen || (type == "fcTL" && animated && pixels_seen);
     if (!next_frame_seen) take_metadata(type, bytes.subspan(at + 8, length), metadata);
     at += kAroundData + length;

@@ -6,8 +6,12 @@
 
 namespace fovea {
 
-// Goes over the whole stream to its end chunk and finds which way up the picture is, 1..8, from its
-// eXIf chunk, an EXIF profile kept as text, or XMP; an error where the stream ends before.
-Result<int> walk_png(Bytes bytes);
+struct PngLayout {
+  int orientation = 1;    // 1..8, from its eXIf chunk, an EXIF profile kept as text, or XMP
+  size_t pixels_end = 0;  // behind the last packed byte of the pixels
+};
+
+// Goes over the whole stream to its end chunk; an error where the stream ends before.
+Result<PngLayout> walk_png(Bytes bytes);
 
 }  // namespace fovea

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads files, FIFOs and stdin, and gives up early on bytes that will be refused anyway.
+// Reads files, pipes and stdin, and gives up early on bytes that will be refused anyway.
 #pragma once
 
 #include <cstdint>

@@ -10,7 +10,7 @@
 #include <random>
 #include <vector>
 
-#include "base/bench.h"
+#include "bench/bench.h"
 
 namespace fovea {
 namespace {

@@ -5,7 +5,7 @@
 #include <atomic>
 #include <chrono>
 
-#include "base/bench.h"
+#include "bench/bench.h"
 #include "ops/fma_peak.h"
 
 #undef HWY_TARGET_INCLUDE

@@ -47,7 +47,7 @@ Status upload_linear(Stream& stream, std::span<const LinearPart> parts, DeviceLi
 // Weights that are not a matrix of the model's: [n][weights / n], rounded to bf16.
 Status upload_linear(Stream& stream, std::span<const float> weights, int n,
                      const Buffer<float>& bias, DeviceLinear& linear);
-// The rows of two matrices by turns, for MatmulFinish::kSiluMultiply.
+// The rows of two matrices interleaved, for MatmulFinish::kSiluMultiply.
 Status upload_gate_up(Stream& stream, const Matrix& gate, const Matrix& up, DeviceLinear& linear);
 
 }  // namespace fovea

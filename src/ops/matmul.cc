@@ -7,9 +7,6 @@
 namespace fovea {
 namespace {
 
-// From here on transposing the weights first costs less than it saves.
-constexpr int64_t kGemmRows = 33;
-
 bool is_int8(const Product& product) { return product.weights->format() == WeightFormat::kInt8; }
 
 }  // namespace
@@ -27,7 +24,7 @@ void matmul(Threads& threads, const float* x, int64_t x_stride, int64_t m,
     const auto some = products.subspan(begin, end - begin);
     if (int8)
       matmul_int8(threads, input, some);
-    else if (m < kGemmRows)
+    else if (m <= kFewRows)
       matmul_dot(threads, input, some);
     else
       matmul_gemm(threads, input, some);

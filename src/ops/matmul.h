@@ -19,6 +19,12 @@ struct Product {
   bool accumulate = false;          // y += instead of y =
 };
 
+// Up to so many rows of x, the bits of a row of y depend on that row of x alone: it may stand alone
+// or among others, anywhere, on any number of threads. The weights are read once for all rows. More
+// rows of f32 or bf16 are summed in another order: transposing the weights first then costs less
+// than it saves.
+constexpr int64_t kFewRows = 32;
+
 // For each product: y[i][j] = sum over c of x[i][c] * W[j][c], + bias[j], for i < m, j < n.
 // x is [m][k], rows x_stride values apart (0: k); all weights have k columns. Sums are f32, or
 // exact int32 within a block of an int8 matrix. y may not overlap x.

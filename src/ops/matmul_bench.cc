@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Times matmul at the sizes of Qwen3-VL-2B: many rows against the FMA peak, one row against the
-// read bandwidth, and the conversion of weights.
+// read bandwidth, eight rows against one, and the conversion of weights.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
+#include <chrono>
 #include <cmath>
 #include <random>
 #include <string>
 #include <vector>
 
-#include "base/bench.h"
+#include "bench/bench.h"
 #include "ops/fma_peak.h"
 #include "ops/matmul.h"
 
@@ -140,6 +142,53 @@ void few_rows(Bench& bench) {
   }
 }
 
+double ms_of(const std::function<void()>& body) {
+  const auto start = std::chrono::steady_clock::now();
+  body();
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
+      .count();
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+// A decode step of several sequences: the weights are read once for all rows. Calls for one row and
+// for eight alternate, so that a disturbance meets both.
+void rows_together(Bench& bench) {
+  constexpr int64_t kRows = 8;
+  constexpr int kCalls = 60;
+  const std::vector<uint16_t> weights = random_weights(6144 * 2048);
+  for (const Shape& shape : {Shape{kRows, 6144, 2048}, Shape{kRows, 2048, 6144}}) {
+    const std::vector<float> x = random_input(shape.m * shape.k);
+    for (const WeightFormat format : kFormats) {
+      Rotation rotation(bench.threads, shape, format, weights);
+      std::vector<float> y(static_cast<size_t>(shape.m * shape.n), NAN);
+      std::vector<float> alone(y.size(), NAN);
+      for (int64_t i = 0; i < kRows; ++i)
+        matmul(bench.threads, x.data() + i * shape.k, 1,
+               {&rotation.next(), nullptr, alone.data() + i * shape.n});
+      const auto call = [&](int64_t rows) {
+        matmul(bench.threads, x.data(), rows, {&rotation.next(), nullptr, y.data()});
+      };
+      call(kRows);
+      const bool good = y == alone && verified(shape, x, rotation.next(), y);
+      std::vector<double> one;
+      std::vector<double> all;
+      for (int i = 0; i < kCalls; ++i) {
+        one.push_back(ms_of([&] { call(1); }));
+        all.push_back(ms_of([&] { call(kRows); }));
+      }
+      const double read_ms =
+          static_cast<double>(rotation.next().bytes()) / bench.read_bytes_per_ms();
+      bench.add(good, {row_name(format, shape) + "/together", median(all), "ms", read_ms,
+                       fmt::format("{:.2f} times one row, {:.0f} % of reading",
+                                   median(all) / median(one), 100 * read_ms / median(all))});
+    }
+  }
+}
+
 void conversion(Bench& bench) {
   const Shape shape{0, 32768, 2048};
   const std::vector<uint16_t> weights = random_weights(shape.n * shape.k);
@@ -169,6 +218,7 @@ void conversion(Bench& bench) {
 
 const BenchRegistration kMany("ops", "matmul-many-rows", many_rows);
 const BenchRegistration kFew("ops", "matmul-one-row", few_rows);
+const BenchRegistration kTogether("ops", "matmul-rows-together", rows_together);
 const BenchRegistration kConversion("ops", "weights", conversion);
 
 }  // namespace

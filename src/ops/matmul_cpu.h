@@ -7,6 +7,7 @@
 #include <span>
 
 #include "base/buffer.h"
+#include "base/per_thread.h"
 #include "ops/matmul.h"
 #include "ops/unroll.h"
 
@@ -67,7 +68,8 @@ void for_each_piece(Threads& threads, std::span<const Product> products, int64_t
 // Memory that a thread keeps between calls, since a call may take only microseconds. A thread's
 // calls never nest, so one buffer of each kind is enough.
 template <class T>
-T* scratch(Buffer<T>& buffer, size_t count) {
+T* scratch(PerThread<Buffer<T>>& memory, size_t count) {
+  Buffer<T>& buffer = memory.here();
   if (buffer.size() < count) buffer = Buffer<T>(count);
   return buffer.data();
 }

@@ -19,7 +19,7 @@ enum class MatmulFinish {
   kAdd,           // float y += s: the residual stream
   kGeluTanh,      // bf16 y = gelu_tanh(s): the tower's blocks
   kGelu,          // bf16 y = gelu(s): the mergers
-  kSiluMultiply,  // bf16 y[j] = silu(s[2j]) * s[2j + 1]: rows of gate and up by turns
+  kSiluMultiply,  // bf16 y[j] = silu(s[2j]) * s[2j + 1]: rows of gate and up interleaved
                   // (pack_gate_up)
 };
 

@@ -234,7 +234,7 @@ TEST_F(CudaMatmul, NothingHappensWithoutRows) {
   EXPECT_TRUE(stream_.wait());
 }
 
-TEST_F(CudaMatmul, GateAndUpLieByTurns) {
+TEST_F(CudaMatmul, GateAndUpAreInterleaved) {
   constexpr int kN = 5;
   constexpr int kK = 24;
   std::vector<bf16> gate(kN * kK);

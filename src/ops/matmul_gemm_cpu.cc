@@ -160,8 +160,8 @@ HWY_EXPORT(gemm_tall);
 // Of packed input, shared by the threads: 4 MiB.
 constexpr int64_t kInputValues = 1 << 20;
 
-thread_local Buffer<float> input_memory;
-thread_local Buffer<float> panel_memory;
+PerThread<Buffer<float>> input_memory;
+PerThread<Buffer<float>> panel_memory;
 
 void multiply_block(Threads& threads, const Input& x, const GemmBlock& block,
                     std::span<const Product> products) {

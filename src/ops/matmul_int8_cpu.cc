@@ -171,8 +171,9 @@ HWY_INLINE void sum_panels(const Source& from, float* HWY_RESTRICT sums) {
         FOVEA_UNROLL
         for (int p = 0; p < kP; ++p) {
           const uint8_t* at = w + p * from.panel_bytes;
-          if (kP > 1 && p >= kP / 2 && j == 0)
-            __builtin_prefetch(at + kP / 2 * from.panel_bytes, 0, 2);
+          // Of one row, what half of the panels read next; of several, all of it.
+          if ((kP == 1 || p >= kP / 2) && kP * kM > 1 && j == 0)
+            __builtin_prefetch(at + (kP + 1) / 2 * from.panel_bytes, 0, 2);
           hn::Vec<decltype(d16)> even[kVectors];
           hn::Vec<decltype(d16)> odd[kVectors];
           FOVEA_UNROLL
@@ -296,9 +297,9 @@ namespace {
 constexpr int64_t kInputBytes = 4 << 20;    // of quantised input, shared by the threads
 constexpr int64_t kPieceBytes = 128 << 10;  // of weights: what a thread takes at a time
 
-thread_local Buffer<std::byte> value_memory;
-thread_local Buffer<float> scale_memory;
-thread_local Buffer<int32_t> start_memory;
+PerThread<Buffer<std::byte>> value_memory;
+PerThread<Buffer<float>> scale_memory;
+PerThread<Buffer<int32_t>> start_memory;
 
 struct Quantiser {
   const Input& x;

@@ -37,9 +37,9 @@ void allow_vnni_for_test(bool allow);
 // y for the outputs of the piece and all rows of the input.
 void int8_piece_avx512_vnni(const QuantisedInput& x, const Piece& piece);
 void int8_piece_avx_vnni(const QuantisedInput& x, const Piece& piece);
-// One row of x takes so many panels at once, each a stream of weights: one does not keep the memory
-// busy. What half of them read next is asked for in advance, into the second cache; with all of
-// them it is slower.
+// One row of x, or a few, take so many panels at once, each a stream of weights: one does not keep
+// the memory busy. What half of them read next is asked for in advance, into the second cache; with
+// all of them one row is slower.
 constexpr int kStreams = 4;
 constexpr int64_t kAvx512VnniTall = 12;
 constexpr int64_t kAvxVnniTall = 5;

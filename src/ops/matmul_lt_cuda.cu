@@ -107,6 +107,12 @@ struct LtTarget {
   int64_t stride = 0;
 };
 
+// Coarser where rows are many: the best way changes less there.
+int rounded_rows(int rows) {
+  const int step = rows <= 256 ? 16 : rows <= 1024 ? 64 : rows <= 4096 ? 512 : 4096;
+  return (rows + step - 1) / step * step;
+}
+
 using PlanKey = std::array<int64_t, 11>;
 
 PlanKey key_of(const MatmulJob& job, const LtPart& part, const LtTarget& target) {
@@ -210,13 +216,28 @@ struct LtMatmuls::State {
     return !part.to_work ||
            static_cast<size_t>(job.rows) * static_cast<size_t>(job.n) <= work.size();
   }
+  // Products of about as many rows are computed in one way: asking for another, and loading its
+  // kernel, takes milliseconds, which a prompt of a new length would wait for.
   LtPlan& plan_for(const MatmulJob& job, const LtPart& part, const LtTarget& target) {
     LtPlan& plan = plans[key_of(job, part, target)];
-    if (plan.product == nullptr) {
-      describe(job, part, target, plan);
-      ask_for_way(handle, job, part, target, plan);
+    if (plan.product != nullptr) return plan;
+    describe(job, part, target, plan);
+    MatmulJob rounded = job;
+    rounded.rows = rounded_rows(job.rows);
+    if (rounded.rows != job.rows) {
+      const LtPlan& like = plan_for(rounded, part, target);
+      plan.can = like.can && takes_way(plan, like);
     }
+    if (!plan.can) ask_for_way(handle, job, part, target, plan);
     return plan;
+  }
+  // Whether another plan's way does for this one, which then has it.
+  bool takes_way(LtPlan& plan, const LtPlan& like) {
+    plan.way = like.way;
+    cublasLtMatmulHeuristicResult_t checked = {};
+    return cublasLtMatmulAlgoCheck(handle, plan.product, plan.w, plan.x, plan.y, plan.y,
+                                   &plan.way.algo, &checked) == CUBLAS_STATUS_SUCCESS &&
+           checked.workspaceSize <= kWorkspaceBytes;
   }
   cublasStatus_t multiply(cudaStream_t stream, const MatmulJob& job, const LtPart& part,
                           const LtTarget& target, const LtPlan& plan) {

@@ -161,6 +161,44 @@ TEST_P(MatmulOnTarget, WeightsAreReadWhereTheyLieFromAnyElement) {
   }
 }
 
+// What a decode step relies on: a sequence has the same bits alone and in any batch.
+TEST_P(MatmulOnTarget, ARowAmongFewHasTheBitsItHasAlone) {
+  std::mt19937 random(20);
+  Threads one(1);
+  Threads several(3);
+  for (const WeightFormat format : kFormats) {
+    for (const Shape& shape : {Shape{0, 1, 1}, Shape{0, 35, 7}, Shape{0, 70, 333},
+                               Shape{0, 129, 64}, Shape{0, 150, 1030}}) {
+      const int64_t n = shape.n;
+      const int64_t k = shape.k;
+      const Matrix matrix = packed(n, k, format, gaussian(n * k, random));
+      const std::vector<float> bias = gaussian(n, random);
+      const std::vector<float> x = gaussian(kFewRows * k, random);
+      const std::vector<float> before = gaussian(kFewRows * n, random);
+      const auto rows = [&](Threads& threads, int64_t first, int64_t m) {
+        std::vector<float> y(before.begin() + first * n, before.begin() + (first + m) * n);
+        matmul(threads, x.data() + first * k, m,
+               {&matrix, bias.data(), y.data(), 0, /*accumulate=*/true});
+        return y;
+      };
+      std::vector<float> alone;
+      for (int64_t i = 0; i < kFewRows; ++i) {
+        const std::vector<float> row = rows(one, i, 1);
+        alone.insert(alone.end(), row.begin(), row.end());
+      }
+      for (int64_t m = 1; m <= kFewRows; ++m) {
+        const int64_t first = m * 7 % (kFewRows - m + 1);
+        for (Threads* threads : {&one, &several}) {
+          const std::vector<float> y = rows(*threads, first, m);
+          ASSERT_TRUE(std::equal(y.begin(), y.end(), alone.begin() + first * n))
+              << weight_format_name(format) << " " << m << "x" << n << "x" << k << " from row "
+              << first << " on " << threads->size() << " threads";
+        }
+      }
+    }
+  }
+}
+
 // Few rows and many rows are summed in another order; within each a row stands for itself.
 TEST_P(MatmulOnTarget, ARowOfTheOutputDoesNotDependOnTheOtherRows) {
   std::mt19937 random(17);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Times the norms and the rotary positions over a tower's rows and over one decode step's, against
+// Times the norms and the rotary embedding over a tower's rows and over one decode step's, against
 // the bytes that a copy moves.
 #include "ops/norm.h"
 
@@ -10,7 +10,7 @@
 #include <random>
 #include <vector>
 
-#include "base/bench.h"
+#include "bench/bench.h"
 #include "ops/rope.h"
 
 namespace fovea {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rotary positions: pairs of values turned by angles that depend on where a token stands.
+// Rotary embedding: pairs of values rotated by angles that depend on where a token stands.
 #pragma once
 
 #include <cstdint>

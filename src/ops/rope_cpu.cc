@@ -15,8 +15,8 @@ namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
 template <class D>
-HWY_INLINE void Turn(D d, float* HWY_RESTRICT first, float* HWY_RESTRICT second,
-                     const float* HWY_RESTRICT cos, const float* HWY_RESTRICT sin) {
+HWY_INLINE void RotatePairs(D d, float* HWY_RESTRICT first, float* HWY_RESTRICT second,
+                            const float* HWY_RESTRICT cos, const float* HWY_RESTRICT sin) {
   const auto a = hn::LoadU(d, first);
   const auto b = hn::LoadU(d, second);
   const auto c = hn::LoadU(d, cos);
@@ -35,8 +35,9 @@ void Rotate(float* x, int64_t x_stride, int64_t rows, int heads, int head_dim, c
     for (int h = 0; h < heads; ++h) {
       float* first = x + r * x_stride + int64_t{h} * head_dim;
       int i = 0;
-      for (; i + lanes <= half; i += lanes) Turn(d, first + i, first + half + i, cos + i, sin + i);
-      for (; i < half; ++i) Turn(d1, first + i, first + half + i, cos + i, sin + i);
+      for (; i + lanes <= half; i += lanes)
+        RotatePairs(d, first + i, first + half + i, cos + i, sin + i);
+      for (; i < half; ++i) RotatePairs(d1, first + i, first + half + i, cos + i, sin + i);
     }
   }
 }

@@ -47,7 +47,7 @@ TEST(Rotate, EqualsTheReferenceToTheBitOnEveryTarget) {
   });
 }
 
-TEST(Rotate, KeepsLengthsAndTurnsBack) {
+TEST(Rotate, KeepsLengthsAndRotatesBack) {
   std::mt19937 random(7);
   constexpr int kDim = 72;
   const auto x = random_values(kDim, random);
@@ -61,13 +61,13 @@ TEST(Rotate, KeepsLengthsAndTurnsBack) {
     back.push_back(-sin.back());
   }
   Threads threads(1);
-  auto turned = x;
-  rotate(threads, turned.data(), kDim, 1, 1, kDim, cos.data(), sin.data());
+  auto rotated = x;
+  rotate(threads, rotated.data(), kDim, 1, 1, kDim, cos.data(), sin.data());
   for (size_t i = 0; i < kDim / 2; ++i)
-    EXPECT_NEAR(std::hypot(turned[i], turned[i + kDim / 2]), std::hypot(x[i], x[i + kDim / 2]),
+    EXPECT_NEAR(std::hypot(rotated[i], rotated[i + kDim / 2]), std::hypot(x[i], x[i + kDim / 2]),
                 1e-6f * (1 + std::hypot(x[i], x[i + kDim / 2])));
-  rotate(threads, turned.data(), kDim, 1, 1, kDim, cos.data(), back.data());
-  for (size_t i = 0; i < kDim; ++i) EXPECT_NEAR(turned[i], x[i], 2e-6f * (1 + std::abs(x[i])));
+  rotate(threads, rotated.data(), kDim, 1, 1, kDim, cos.data(), back.data());
+  for (size_t i = 0; i < kDim; ++i) EXPECT_NEAR(rotated[i], x[i], 2e-6f * (1 + std::abs(x[i])));
 }
 
 }  // namespace

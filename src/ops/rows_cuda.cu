@@ -2,7 +2,7 @@
 #include "ops/rows_cuda.h"
 
 #include "base/check.h"
-#include "ops/turn_parts_cuda.h"
+#include "ops/rotary_parts_cuda.h"
 
 namespace fovea {
 namespace {
@@ -134,7 +134,7 @@ __global__ void gather_row(RunRows run, const bf16* table, FeatureRows features)
 }
 
 // `lanes` lanes own one head of one row, each four pairs of values.
-__global__ void turn_heads(TurnJob job, int lanes) {
+__global__ void rotate_heads(RotaryJob job, int lanes) {
   let_next_start();
   wait_for_previous();
   const int all_heads = job.heads + 2 * job.kv_heads;
@@ -157,7 +157,7 @@ __global__ void turn_heads(TurnJob job, int lanes) {
   const float factor = factor_of(job, part, lanes);
   if (!mine) return;
   if (weight != nullptr) part = normed(part, factor, weights);
-  if (!is_value) part = turned(part, loads.cos, loads.sin);
+  if (!is_value) part = rotated(part, loads.cos, loads.sin);
   bf16* to = job.q + row * job.q_stride + int64_t{head} * job.head_dim + i;
   if (!is_query) {
     const int of = head - job.heads - (is_value ? job.kv_heads : 0);
@@ -194,8 +194,8 @@ void add_features_cuda(cudaStream_t stream, const RunRows& run, const FeatureRow
   run_rows(stream, run, nullptr, features, true);
 }
 
-void turn_heads_cuda(cudaStream_t stream, const TurnJob& given) {
-  TurnJob job = given;
+void rotate_heads_cuda(cudaStream_t stream, const RotaryJob& given) {
+  RotaryJob job = given;
   const int all_heads = job.heads + 2 * job.kv_heads;
   if (job.stride == 0) job.stride = int64_t{all_heads} * job.head_dim;
   if (job.q_stride == 0) job.q_stride = int64_t{job.heads} * job.head_dim;
@@ -205,7 +205,7 @@ void turn_heads_cuda(cudaStream_t stream, const TurnJob& given) {
   const int lanes = lanes_of_head(job.head_dim);
   constexpr int kThreads = 256;
   const int64_t threads = int64_t{job.rows} * all_heads * lanes;
-  launch(turn_heads,
+  launch(rotate_heads,
          {.grid = static_cast<unsigned>(ceil_div(threads, int64_t{kThreads})),
           .block = kThreads,
           .stream = stream,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What happens to rows between products on a GPU: norms, embeddings, rotary positions, memory.
+// What happens to rows between products on a GPU: norms, embeddings, rotary embedding, memory.
 //
 // The residual stream is f32, what products read is bf16. Columns and strides are multiples of 4,
 // pointers aligned to 16 bytes. Enqueues; nothing is allocated.
@@ -58,8 +58,8 @@ struct RowPlace {
 };
 
 // From the queries, keys and values of rows: queries and keys are normed where they have a norm,
-// each head by itself (rms_norm), and turned (rope.h); keys and values go to their places.
-struct TurnJob {
+// each head by itself (rms_norm), and rotated (rope.h); keys and values go to their places.
+struct RotaryJob {
   const bf16* qkv = nullptr;  // [rows][(heads + 2 * kv_heads) * head_dim]
   int64_t stride = 0;         // values between rows; 0: as many as a row has
   int rows = 0;
@@ -77,6 +77,6 @@ struct TurnJob {
   // Places are of this layer of [layers][kv_heads][capacity][head_dim].
   int layer = 0;
 };
-void turn_heads_cuda(cudaStream_t stream, const TurnJob& job);
+void rotate_heads_cuda(cudaStream_t stream, const RotaryJob& job);
 
 }  // namespace fovea

@@ -120,9 +120,9 @@ struct Heads {
   int rows, heads, kv_heads, head_dim;
 };
 
-class CudaTurn : public CudaRows {
+class CudaRotary : public CudaRows {
  protected:
-  // Two sequences share the rows, by turns; each has a memory of its own.
+  // Two sequences share the rows, alternately; each has a memory of its own.
   void check(const Heads& shape, bool norm, bool in_place) {
     SCOPED_TRACE(testing::Message() << shape.rows << " rows, " << shape.heads << " heads of "
                                     << shape.head_dim << (norm ? ", normed" : ""));
@@ -155,19 +155,19 @@ class CudaTurn : public CudaRows {
       places.push_back({keys[of].data(), values[of].data(), capacities[of], 2 + r / 2});
     }
     const auto places_there = on_device(places);
-    turn_heads_cuda(stream(), {.qkv = qkv_there.data(),
-                               .rows = shape.rows,
-                               .heads = shape.heads,
-                               .kv_heads = shape.kv_heads,
-                               .head_dim = shape.head_dim,
-                               .q_norm = norm ? q_norm_there.data() : nullptr,
-                               .k_norm = norm ? k_norm_there.data() : nullptr,
-                               .eps = 1e-6f,
-                               .cos = cos_there.data(),
-                               .sin = sin_there.data(),
-                               .q = in_place ? qkv_there.data() : q.data(),
-                               .q_stride = in_place ? static_cast<int64_t>(width) : 0,
-                               .places = places_there.data()});
+    rotate_heads_cuda(stream(), {.qkv = qkv_there.data(),
+                                 .rows = shape.rows,
+                                 .heads = shape.heads,
+                                 .kv_heads = shape.kv_heads,
+                                 .head_dim = shape.head_dim,
+                                 .q_norm = norm ? q_norm_there.data() : nullptr,
+                                 .k_norm = norm ? k_norm_there.data() : nullptr,
+                                 .eps = 1e-6f,
+                                 .cos = cos_there.data(),
+                                 .sin = sin_there.data(),
+                                 .q = in_place ? qkv_there.data() : q.data(),
+                                 .q_stride = in_place ? static_cast<int64_t>(width) : 0,
+                                 .places = places_there.data()});
 
     auto expected = widened(qkv);
     const auto stride = static_cast<int64_t>(width);
@@ -202,7 +202,7 @@ class CudaTurn : public CudaRows {
   }
 };
 
-TEST_F(CudaTurn, QueriesKeysAndValuesFindTheirPlaces) {
+TEST_F(CudaRotary, QueriesKeysAndValuesFindTheirPlaces) {
   check({1, 16, 8, 128}, true, false);  // a step of the decoder
   check({5, 4, 4, 64}, false, false);   // the tower
   check({3, 2, 1, 72}, true, true);
@@ -214,7 +214,7 @@ TEST_F(CudaTurn, QueriesKeysAndValuesFindTheirPlaces) {
 TEST_F(CudaRows, NothingHappensWithoutRows) {
   layer_norm_cuda(stream(), {.rows = 0, .cols = 8});
   embed_rows_cuda(stream(), {.rows = 0, .cols = 8}, nullptr, {});
-  turn_heads_cuda(stream(), {.rows = 0, .heads = 1, .kv_heads = 1, .head_dim = 8});
+  rotate_heads_cuda(stream(), {.rows = 0, .heads = 1, .kv_heads = 1, .head_dim = 8});
   EXPECT_TRUE(stream_.wait());
 }
 

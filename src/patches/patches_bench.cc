@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <random>
 
-#include "base/bench.h"
+#include "bench/bench.h"
 #include "patches/patches.h"
 
 namespace fovea {

@@ -15,7 +15,7 @@ struct Linear {
   double blue = 0;
 };
 
-double decode_gamma(uint8_t value) {
+double undo_gamma(uint8_t value) {
   const double v = value / 255.0;
   return v <= 0.04045 ? v / 12.92 : std::pow((v + 0.055) / 1.055, 2.4);
 }
@@ -50,9 +50,9 @@ OkLab from_polar(double lightness, double chroma, double hue_degrees) {
 }  // namespace
 
 OkLab oklab_of(Rgb colour) {
-  const double red = decode_gamma(colour.red);
-  const double green = decode_gamma(colour.green);
-  const double blue = decode_gamma(colour.blue);
+  const double red = undo_gamma(colour.red);
+  const double green = undo_gamma(colour.green);
+  const double blue = undo_gamma(colour.blue);
   const double l = std::cbrt(0.4122214708 * red + 0.5363325363 * green + 0.0514459929 * blue);
   const double m = std::cbrt(0.2119034982 * red + 0.6806995451 * green + 0.1073969566 * blue);
   const double s = std::cbrt(0.0883024619 * red + 0.2817188376 * green + 0.6299787005 * blue);

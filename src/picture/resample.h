@@ -12,7 +12,7 @@
 
 namespace fovea {
 
-// The weights that turn a line of source samples into a line of picture pixels:
+// The weights that make a line of source samples into a line of picture pixels:
 // out[i] = sum over k < taps of weight[i * taps + k] * source[first[i] + k].
 // A cubic kernel (Catmull-Rom), widened when the line shrinks; where a picture pixel lies exactly
 // on a source sample and the size is kept, that sample alone. `first` may lie outside the source:

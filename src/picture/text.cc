@@ -3,10 +3,14 @@
 
 #include <ft2build.h>
 #include FT_FREETYPE_H
+#include FT_MODULE_H
 #include FT_OUTLINE_H
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <new>
+#include <utility>
 
 #include "base/check.h"
 
@@ -23,34 +27,71 @@ constexpr int kFontUnit = 64;  // FreeType counts in 1/64 px
 int floor_px(FT_Pos position) { return static_cast<int>(position >> 6); }
 int ceil_px(FT_Pos position) { return static_cast<int>((position + kFontUnit - 1) >> 6); }
 
+// Where FreeType has its memory from. It goes on without a module that found none, and draws
+// otherwise then; hence what fails is noted here.
+struct FontMemory : FT_MemoryRec_ {
+  bool has_failed = false;
+
+  FontMemory() : FT_MemoryRec_{this, take, give_back, resize} {}
+
+  // The font is ours and good: nothing but memory may fail.
+  void check(FT_Error error) {
+    if (std::exchange(has_failed, false)) throw std::bad_alloc();
+    FOVEA_CHECK(error == 0);
+  }
+
+ private:
+  static void* note(FT_Memory memory, void* taken) {
+    if (taken == nullptr) static_cast<FontMemory*>(memory->user)->has_failed = true;
+    return taken;
+  }
+  static void* take(FT_Memory memory, long bytes) {  // NOLINT(google-runtime-int): FreeType's
+    return note(memory, std::malloc(static_cast<size_t>(bytes)));
+  }
+  static void give_back(FT_Memory /*memory*/, void* taken) { std::free(taken); }
+  static void* resize(FT_Memory memory, long /*old_bytes*/,  // NOLINT(google-runtime-int)
+                      long bytes, void* taken) {             // NOLINT(google-runtime-int)
+    return note(memory, std::realloc(taken, static_cast<size_t>(bytes)));
+  }
+};
+
 }  // namespace
 
 struct Font::Face {
+  FontMemory memory;
   FT_Library library = nullptr;
   FT_Face face = nullptr;
   int size_px = 0;
 
   Face() {
     const auto bytes = static_cast<FT_Long>(fovea_font_end - fovea_font_begin);
-    FOVEA_CHECK(FT_Init_FreeType(&library) == 0);
-    FOVEA_CHECK(FT_New_Memory_Face(library, fovea_font_begin, bytes, 0, &face) == 0);
+    try {
+      memory.check(FT_New_Library(&memory, &library));
+      FT_Add_Default_Modules(library);
+      FT_Set_Default_Properties(library);
+      memory.check(FT_New_Memory_Face(library, fovea_font_begin, bytes, 0, &face));
+    } catch (...) {
+      release();
+      throw;
+    }
   }
-  ~Face() {
+  ~Face() { release(); }
+  void release() {
     FT_Done_Face(face);
-    FT_Done_FreeType(library);
+    FT_Done_Library(library);
   }
   Face(const Face&) = delete;
   Face& operator=(const Face&) = delete;
 
   void resize(int new_size_px) {
     if (new_size_px == size_px) return;
-    FOVEA_CHECK(FT_Set_Pixel_Sizes(face, 0, static_cast<FT_UInt>(new_size_px)) == 0);
+    memory.check(FT_Set_Pixel_Sizes(face, 0, static_cast<FT_UInt>(new_size_px)));
     size_px = new_size_px;
   }
 
   // Loads the outline of a glyph, moved by a part of a pixel so that letters keep their distance.
-  FT_GlyphSlot load(FT_UInt glyph, FT_Pos shift) const {
-    FOVEA_CHECK(FT_Load_Glyph(face, glyph, FT_LOAD_TARGET_LIGHT | FT_LOAD_NO_BITMAP) == 0);
+  FT_GlyphSlot load(FT_UInt glyph, FT_Pos shift) {
+    memory.check(FT_Load_Glyph(face, glyph, FT_LOAD_TARGET_LIGHT | FT_LOAD_NO_BITMAP));
     FT_Outline_Translate(&face->glyph->outline, shift, 0);
     return face->glyph;
   }
@@ -120,7 +161,7 @@ int Font::draw(Image& image, int x, int y, std::u32string_view text, int size_px
   for (const Placed& placed : line.glyphs) {
     const int whole_px = floor_px(placed.x);
     const FT_GlyphSlot slot = face_->load(placed.glyph, placed.x - FT_Pos{whole_px} * kFontUnit);
-    FOVEA_CHECK(FT_Render_Glyph(slot, FT_RENDER_MODE_NORMAL) == 0);
+    face_->memory.check(FT_Render_Glyph(slot, FT_RENDER_MODE_NORMAL));
     const FT_Bitmap& bitmap = slot->bitmap;
     const int left = x + whole_px + slot->bitmap_left;
     const int top = baseline - slot->bitmap_top;

@@ -54,7 +54,7 @@ TEST(Utf8, BrokenBytesBecomeReplacementsAndTheRestSurvives) {
 TEST(Utf8, ControlsBecomeSpacesAndInvisibleMarksVanish) {
   EXPECT_EQ(decode_utf8(std::string_view("a\n\tb\0c\x7F", 7)), U"a  b c ");
   EXPECT_EQ(decode_utf8("👩‍🚀️x"), U"👩🚀x");    // joiner, variation selector
-  EXPECT_EQ(decode_utf8("\u202Etxt.gpj"), U"txt.gpj");  // no turning of direction
+  EXPECT_EQ(decode_utf8("\u202Etxt.gpj"), U"txt.gpj");  // no change of direction
 }
 
 TEST(Utf8, RandomBytesGiveDrawableCodePoints) {

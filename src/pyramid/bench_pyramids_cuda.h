@@ -11,8 +11,8 @@
 
 namespace fovea {
 
-// A batch of pictures of one size: four of them, by turns, in several sets of memory, so that none
-// is found in the second cache when its turn comes again.
+// A batch of pictures of one size: four of them, one after the other, in several sets of memory, so
+// that none is found in the second cache when its turn comes again.
 struct BenchPyramids {
   static constexpr int kPictures = 4;
 
@@ -46,8 +46,9 @@ struct BenchPyramids {
   }
   static double pixels_at(Size canvas, int level) {
     const int step = 1 << level;
-    return static_cast<double>((canvas.width_px + step - 1) / step) *
-           ((canvas.height_px + step - 1) / step);
+    const int64_t width = (canvas.width_px + step - 1) / step;
+    const int64_t height = (canvas.height_px + step - 1) / step;
+    return static_cast<double>(width * height);
   }
 };
 

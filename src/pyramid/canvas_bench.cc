@@ -4,8 +4,8 @@
 
 #include <random>
 
-#include "base/bench.h"
 #include "base/check.h"
+#include "bench/bench.h"
 #include "pyramid/canvas.h"
 #include "pyramid/resize.h"
 

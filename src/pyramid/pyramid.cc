@@ -20,11 +20,11 @@ void check_canvas(const Image& canvas) {
 
 }  // namespace
 
-Pyramid::Pyramid(Image canvas, int levels) : level0_(std::move(canvas)) {
-  check_canvas(level0_);
+Pyramid::Pyramid(Image& canvas, int levels) {
+  check_canvas(canvas);
   FOVEA_CHECK(levels >= 0 && levels <= kMaxLevels);
-  const int count = levels == 0 ? level_count(level0_.size) : levels;
-  levels_.push_back({level0_.rgb.data(), level0_.size, int64_t{3} * level0_.size.width_px});
+  const int count = levels == 0 ? level_count(canvas.size) : levels;
+  levels_.push_back({canvas.rgb.data(), canvas.size, int64_t{3} * canvas.size.width_px});
   std::vector<int64_t> starts{0};  // of the coarse levels
   for (int level = 1; level < count; ++level) {
     const Size fine = levels_.back().size;
@@ -39,6 +39,7 @@ Pyramid::Pyramid(Image canvas, int levels) : level0_(std::move(canvas)) {
       coarse_.get() + (up_to_lines(static_cast<int64_t>(address)) - static_cast<int64_t>(address));
   for (size_t level = 1; level < levels_.size(); ++level)
     levels_[level].rgb = base + starts[level - 1];
+  level0_ = std::move(canvas);  // whose pixels stay where they are
 }
 
 Image Pyramid::exchange_canvas(Image canvas) {
@@ -52,15 +53,24 @@ Image Pyramid::exchange_canvas(Image canvas) {
 std::vector<Pyramid> build_pyramids(Threads& threads, std::vector<Image> canvases, int levels) {
   std::vector<Pyramid> pyramids;
   pyramids.reserve(canvases.size());
-  for (Image& canvas : canvases) pyramids.push_back(Pyramid(std::move(canvas), levels));
+  for (Image& canvas : canvases) pyramids.push_back(Pyramid(canvas, levels));
   rebuild_pyramids(threads, pyramids);
   return pyramids;
 }
 
+Pyramid build_pyramid_from(Threads& threads, Image& canvas, int levels) {
+  Pyramid pyramid(canvas, levels);
+  try {
+    rebuild_pyramid(threads, pyramid);
+  } catch (...) {
+    canvas = std::move(pyramid).take_canvas();
+    throw;
+  }
+  return pyramid;
+}
+
 Pyramid build_pyramid(Threads& threads, Image canvas, int levels) {
-  std::vector<Image> one;
-  one.push_back(std::move(canvas));
-  return std::move(build_pyramids(threads, std::move(one), levels).front());
+  return build_pyramid_from(threads, canvas, levels);
 }
 
 void rebuild_pyramids(Threads& threads, std::span<Pyramid> pyramids) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/threads.h"
@@ -66,17 +67,21 @@ class Pyramid {
   }
   Size canvas() const { return levels_.front().size; }
 
+  // Level 0 as an image; nothing of the pyramid is left.
+  Image take_canvas() && { return std::move(level0_); }
+
   // Level 0 for writing. The coarser levels follow with update_pyramid or rebuild_pyramid.
   LevelPixels edit() { return levels_.front(); }
 
  private:
+  friend Pyramid build_pyramid_from(Threads&, Image&, int);
   friend std::vector<Pyramid> build_pyramids(Threads&, std::vector<Image>, int);
   friend void rebuild_pyramids(Threads&, std::span<Pyramid>);
   friend Image rebuild_pyramid(Threads&, Pyramid&, Image);
   friend void update_pyramid(Threads&, Pyramid&, std::span<const Tile>);
   friend Image update_pyramid(Threads&, Pyramid&, Image, std::span<const Tile>);
 
-  Pyramid(Image canvas, int levels);
+  Pyramid(Image& canvas, int levels);  // moves from it where all goes well
   Image exchange_canvas(Image canvas);
 
   Image level0_;
@@ -87,6 +92,9 @@ class Pyramid {
 // Builds all levels in one sweep over the canvas, which becomes level 0. `levels` counts level 0;
 // 0 means: until one cell covers the canvas.
 Pyramid build_pyramid(Threads& threads, Image canvas, int levels = 0);
+
+// The same from a canvas that stays as it was where memory runs out.
+Pyramid build_pyramid_from(Threads& threads, Image& canvas, int levels = 0);
 
 // A batch, shared out over the threads as one piece of work.
 std::vector<Pyramid> build_pyramids(Threads& threads, std::vector<Image> canvases, int levels = 0);

@@ -12,7 +12,7 @@
 
 #include <fmt/format.h>
 
-#include "base/bench.h"
+#include "bench/bench.h"
 #include "pyramid/downsample.h"
 #include "pyramid/pyramid.h"
 
@@ -92,7 +92,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// Turns every pixel of some tiles around.
+// Inverts every pixel of some tiles.
 void edit(Threads& threads, const LevelPixels& canvas, std::span<const Tile> tiles) {
   threads.for_each(static_cast<int64_t>(tiles.size()), 1, [&](int64_t begin, int64_t) {
     const Tile tile = tiles[static_cast<size_t>(begin)];

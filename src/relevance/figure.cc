@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <new>
 
 #include "base/check.h"
 #include "relevance/figure_cpu.h"
@@ -99,7 +100,7 @@ Plane measure_figure(Size size, const std::vector<ChannelValues>& channels) {
   FOVEA_CHECK(channels.size() == static_cast<size_t>(size.pixels()));
   const auto value = hwy::AllocateAligned<uint8_t>(channels.size() * kFigureLanes);
   const auto reach = hwy::AllocateAligned<uint8_t>(channels.size() * kFigureLanes);
-  FOVEA_CHECK(value != nullptr && reach != nullptr);
+  if (value == nullptr || reach == nullptr) throw std::bad_alloc();
   fill_lanes(channels, value.get());
   reach_border(size, value.get(), reach.get());
 

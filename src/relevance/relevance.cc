@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "base/check.h"
 #include "relevance/balance.h"
 #include "relevance/coupling.h"
@@ -10,6 +13,16 @@
 #include "relevance/salience.h"
 
 namespace fovea {
+
+Result<Balance> find_balance(std::string_view name) {
+  constexpr std::string_view kNames[] = {"mean",     "product",  "sum",
+                                         "coupling", "salience", "information"};  // by form
+  const auto* const found = std::find(std::begin(kNames), std::end(kNames), name);
+  if (found == std::end(kNames))
+    return bad_input(fmt::format(
+        "unknown balance '{}'; use mean, product, sum, coupling, salience or information", name));
+  return static_cast<Balance>(found - std::begin(kNames));
+}
 
 Status check_relevance(const RelevanceParams& params, int levels) {
   if (params.level < 0 || params.level >= levels)

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "base/threads.h"
@@ -14,6 +15,9 @@ namespace fovea {
 
 // kCoupling, kSalience and kInformation take that one map alone.
 enum class Balance { kMean, kProduct, kSum, kCoupling, kSalience, kInformation };
+
+// The form that people call so; an error lists those there are.
+Result<Balance> find_balance(std::string_view name);
 
 struct RelevanceParams {
   int level = 0;  // the cell grid the maps are measured at

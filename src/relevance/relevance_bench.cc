@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "relevance/relevance.h"
 
-#include "base/bench.h"
+#include "bench/bench.h"
 #include "relevance/balance.h"
 #include "relevance/detail.h"
 #include "relevance/information.h"

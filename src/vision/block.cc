@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "ops/activation.h"
-#include "ops/attention.h"
+#include "ops/attention/attention.h"
 #include "ops/matmul.h"
 #include "ops/norm.h"
 #include "ops/rope.h"
@@ -36,7 +36,7 @@ void make_queries_keys_values(Threads& threads, const TowerBlock& block, const B
   norm_rows(threads, block.norm1, input.config, work, rows, work.narrow.data());
   matmul(threads, work.narrow.data(), rows.count,
          {.weights = &block.qkv.weight, .bias = block.qkv.bias.data(), .y = qkv});
-  // The heads of q and those of k lie side by side in a row and are turned by the same angles.
+  // The heads of q and those of k lie side by side in a row and are rotated by the same angles.
   rotate(threads, qkv, 3 * hidden, rows.count, 2 * input.config.num_heads, input.config.head_dim,
          input.angles.cos.data() + angle_row, input.angles.sin.data() + angle_row);
   threads.for_each(rows.count, 64, [&](int64_t begin, int64_t end) {
@@ -47,20 +47,37 @@ void make_queries_keys_values(Threads& threads, const TowerBlock& block, const B
   kv.append(threads, qkv + hidden, 3 * hidden, qkv + 2 * hidden, 3 * hidden, rows.count);
 }
 
-// x = x + proj(softmax(q k^T / sqrt(head_dim) + size bias) v)
-void add_attention(Threads& threads, const TowerBlock& block, const BlockInput& input, Rows rows,
-                   const KeyValues& kv, TowerWork& work) {
+AttentionParams attention_params(const BlockInput& input) {
+  return {.heads = input.config.num_heads,
+          .scale = static_cast<float>(1 / std::sqrt(static_cast<double>(input.config.head_dim))),
+          .key_bias = input.key_bias};
+}
+
+// softmax(q k^T / sqrt(head_dim) + size bias) v, for some rows
+void attend(Threads& threads, const BlockInput& input, Rows rows, const KeyValues& kv,
+            TowerWork& work) {
   const int64_t hidden = input.config.hidden_size;
-  const AttentionParams params{
-      .heads = input.config.num_heads,
-      .scale = static_cast<float>(1 / std::sqrt(static_cast<double>(input.config.head_dim))),
-      .key_bias = input.key_bias};
-  attention(threads, work.queries.data() + rows.first * hidden, hidden, rows.count, kv, params,
-            work.narrow.data(), hidden);
-  matmul(threads, work.narrow.data(), rows.count,
+  attention(threads, work.queries.data() + rows.first * hidden, hidden, rows.count, kv.view(),
+            attention_params(input), work.narrow.data(), hidden);
+}
+
+// The same for all rows, with fewer keys, into the place of their queries.
+void attend_sparsely(Threads& threads, const BlockInput& input, const KeyValues& kv,
+                     TowerWork& work) {
+  const int64_t hidden = input.config.hidden_size;
+  const AttentionParams params = attention_params(input);
+  const PagedKeys keys = kv.view();
+  attend_by_kind(threads, {work.queries.data(), hidden, &keys, &params, input.rows, nullptr},
+                 input.attention, work.queries.data(), hidden);
+}
+
+// x = x + proj(attended)
+void add_projection(Threads& threads, const TowerBlock& block, const BlockInput& input, Rows rows,
+                    const float* attended, TowerWork& work) {
+  matmul(threads, attended, rows.count,
          {.weights = &block.proj.weight,
           .bias = block.proj.bias.data(),
-          .y = work.hidden.data() + rows.first * hidden,
+          .y = work.hidden.data() + rows.first * input.config.hidden_size,
           .accumulate = true});
 }
 
@@ -90,8 +107,13 @@ void run_block(Threads& threads, const TowerBlock& block, const BlockInput& inpu
   };
   each_chunk([&](Rows rows) { make_queries_keys_values(threads, block, input, rows, kv, work); });
   // From here on every key is known, so that a chunk goes through the rest of the block at once.
+  const bool sparse = input.attention.kind != AttentionKind::kDense;
+  if (sparse) attend_sparsely(threads, input, kv, work);
   each_chunk([&](Rows rows) {
-    add_attention(threads, block, input, rows, kv, work);
+    if (!sparse) attend(threads, input, rows, kv, work);
+    const float* attended =
+        sparse ? work.queries.data() + rows.first * input.config.hidden_size : work.narrow.data();
+    add_projection(threads, block, input, rows, attended, work);
     add_mlp(threads, block, input, rows, work);
   });
 }

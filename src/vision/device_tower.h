@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tower on a device: what a run-time library makes for Tower.
+// The tower of a device: the CPU's is tower_cpu.cc; a run-time library makes another.
 #pragma once
 
 #include <memory>
@@ -16,21 +16,24 @@ class DeviceTower {
   DeviceTower& operator=(const DeviceTower&) = delete;
   virtual ~DeviceTower() = default;
 
-  // As Tower::encode, of one patch or more. The work is enqueued: the tokens may be given to the
-  // device's decoder before they are there. `memory.levels` are the patches that
-  // `memory.on_device` holds; they are the caller's to add. EncodeOptions::keep_going is asked
-  // once, before.
-  virtual Result<VisualTokens> encode(const Patches& patches, Size canvas, TowerMemory& memory,
-                                      const EncodeOptions& options) = 0;
-  // The tokens as Tower gives them, for tests and traces.
-  virtual Result<VisualTokens> download(const VisualTokens& tokens) = 0;
+  // As Tower::encode, of one patch or more. Work that is enqueued gives tokens that the device's
+  // decoder may be given before they are there. On the CPU the threads do it.
+  virtual Result<VisualTokens> encode(Threads& threads, const Patches& patches, Size canvas,
+                                      TowerMemory& memory, const EncodeOptions& options) = 0;
+  // The tokens in the host's memory, for tests and traces.
+  virtual Result<VisualTokens> download(VisualTokens tokens) = 0;
   virtual size_t bytes() const = 0;  // of its weights
+  // Whether it knows other attention than dense.
+  virtual bool has_kinds() const { return false; }
 };
 
-// What each run-time library exports for it.
+// What each run-time library exports for it. The weights may be taken.
 inline constexpr const char* kMakeTowerSymbol = "fovea_make_tower";
 using MakeTower = void (*)(const std::shared_ptr<Accelerator>& device, const VisionConfig& config,
-                           const TowerWeights& weights,
-                           Result<std::shared_ptr<DeviceTower>>& result);
+                           TowerWeights& weights, Result<std::shared_ptr<DeviceTower>>& result);
+
+// The CPU's.
+void make_cpu_tower(const std::shared_ptr<Accelerator>& device, const VisionConfig& config,
+                    TowerWeights& weights, Result<std::shared_ptr<DeviceTower>>& result);
 
 }  // namespace fovea

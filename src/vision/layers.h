@@ -9,7 +9,8 @@
 #include "base/buffer.h"
 #include "base/threads.h"
 #include "fovea/result.h"
-#include "ops/key_values.h"
+#include "memory/key_values.h"
+#include "ops/attention/sparse/schedule.h"
 #include "ops/matrix.h"
 #include "vision/positions.h"
 #include "weights/config.h"
@@ -86,11 +87,15 @@ struct TowerWork {
   Buffer<float> wide;     // [chunk][the widest row of a block]
 };
 
-// What all blocks of one call share.
+// What a block needs to know of its call.
 struct BlockInput {
   const VisionConfig& config;
   const RotaryAngles& angles;
   const float* key_bias = nullptr;  // [keys], or null
+  // How rows attend to each other in this block; where it is not dense, they are in the order of
+  // `rows`.
+  SparseSettings attention = {};
+  const RowBlocks* rows = nullptr;
 };
 
 // work.hidden after the block; its keys and values are appended to kv.

@@ -40,7 +40,7 @@ void add_levels(Threads& threads, std::span<const PatchPlace> places, const floa
 
 // inv_freq[i] = 1 / theta^(2i / (head_dim / 2)) for i < head_dim / 4, in f32 as torch has it.
 inline std::vector<float> tower_frequencies(int head_dim, double theta) {
-  const int spatial = head_dim / 2;  // half of the values turn by the row, half by the column
+  const int spatial = head_dim / 2;  // half of the values rotate by the row, half by the column
   const auto base = static_cast<double>(static_cast<float>(theta));
   std::vector<float> frequencies(static_cast<size_t>(head_dim / 4));
   for (size_t i = 0; i < frequencies.size(); ++i) {

@@ -21,7 +21,7 @@ using Parts = std::vector<std::vector<float>>;
 inline constexpr double kBf16 = 2e-2;
 inline constexpr double kBf16Cosine = 0.9995;
 // Another number of rows may take another kernel, which sums in another order: now and then that
-// turns one of those roundings.
+// changes one of those roundings.
 inline constexpr double kOtherOrder = 1e-2;
 
 inline void expect_near(const Parts& expected, const Parts& actual, double tolerance,

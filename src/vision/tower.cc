@@ -101,29 +101,55 @@ Result<Tower> Tower::build(const VisionConfig& config, const TensorSource& sourc
                            const std::shared_ptr<Accelerator>& device) {
   Result<TowerWeights> weights = take_tower_weights(config, source);
   if (!weights) return weights.error();
-  Tower tower;
-  tower.config_ = config;
-  if (device == nullptr) {
-    tower.weights_ = *std::move(weights);
-    return tower;
-  }
-  const auto make = reinterpret_cast<MakeTower>(device->function(kMakeTowerSymbol));
-  FOVEA_CHECK(make != nullptr);
+  const MakeTower make = device->maker<MakeTower>(kMakeTowerSymbol, make_cpu_tower);
   Result<std::shared_ptr<DeviceTower>> made = failed("");
   make(device, config, *weights, made);
   if (!made) return made.error();
+  Tower tower;
+  tower.config_ = config;
   tower.accelerator_ = device;
   tower.device_ = std::move(*made);
   return tower;
 }
 
-size_t Tower::bytes() const { return device_ ? device_->bytes() : weights_.bytes(); }
+VisualTokens Tower::encode(Threads& threads, const Patches& patches, Size canvas,
+                           TowerMemory& memory, const EncodeOptions& options) const {
+  if (patches.count == 0) return {};
+  FOVEA_CHECK(options.attention.is_dense() || has_kinds());
+  Result<VisualTokens> tokens = device_->encode(threads, patches, canvas, memory, options);
+  if (!tokens) return accelerator_->fail(tokens.error()), VisualTokens();
+  return *std::move(tokens);
+}
+
+VisualTokens Tower::download(VisualTokens tokens) const {
+  Result<VisualTokens> here = device_->download(std::move(tokens));
+  if (!here) return accelerator_->fail(here.error()), VisualTokens();
+  return *std::move(here);
+}
+
+size_t Tower::bytes() const { return device_->bytes(); }
+bool Tower::has_kinds() const { return device_->has_kinds(); }
 
 size_t TowerWeights::bytes() const {
   size_t bytes = patch_embed.bytes() + merger.bytes();
   bytes += (positions.size() + levels.size()) * sizeof(float);
   for (const TowerBlock& block : blocks) bytes += block.bytes();
   for (const TowerMerger& one : deepstack) bytes += one.bytes();
+  return bytes;
+}
+
+void TowerMemory::open(const VisionConfig& config) {
+  if (!pages) pages = unbounded_pages(config.num_heads, config.head_dim);
+  if (!blocks.empty()) return;
+  std::vector<KeyValues> all;  // or none, where memory runs out on the way
+  all.reserve(static_cast<size_t>(config.depth));
+  for (int i = 0; i < config.depth; ++i) all.emplace_back(pages, config.num_heads, config.head_dim);
+  blocks = std::move(all);
+}
+
+size_t VisualTokens::bytes() const {
+  size_t bytes = on_device ? on_device->bytes() : features.size() * sizeof(float);
+  for (const Buffer<float>& tap : deepstack) bytes += tap.size() * sizeof(float);
   return bytes;
 }
 

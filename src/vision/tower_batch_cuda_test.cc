@@ -23,7 +23,7 @@ struct Together {
 
 Result<std::vector<VisualTokens>> run_together(CudaAccelerator& device, CudaTower& tower,
                                                const Together& all) {
-  const CudaAccelerator::Turn turn(device);
+  const CudaAccelerator::Lock lock(device);
   std::vector<bf16> values;
   std::vector<PatchPlace> places;
   for (const Patches* patches : all.patches) {
@@ -52,17 +52,17 @@ TEST_P(TowerBatchCuda, ImagesOfOnePassAreThoseAlone) {
                                            canvases[i], 40 + static_cast<uint32_t>(i)));
   for (size_t i = 0; i < canvases.size(); ++i) {
     TowerMemory memory;
-    alone.push_back(parts_of(
-        *tower->download(*tower->encode(glances[i], canvases[i], memory, {.keep = false}))));
+    alone.push_back(parts_of(*tower->download(
+        *tower->encode(threads_, glances[i], canvases[i], memory, {.keep = false}))));
     all.patches.push_back(&glances[i]);
     all.requests.push_back({.count = glances[i].count, .canvas = canvases[i]});
   }
   for (int time = 0; time < 3; ++time) {
-    const auto tokens = run_together(*device_, *tower, all);
+    auto tokens = run_together(*device_, *tower, all);
     ASSERT_TRUE(tokens) << tokens.error().message;
     ASSERT_EQ(tokens->size(), 3u);
     for (size_t i = 0; i < alone.size(); ++i)
-      expect_near(alone[i], parts_of(*tower->download((*tokens)[i])), kOtherOrder,
+      expect_near(alone[i], parts_of(*tower->download(std::move((*tokens)[i]))), kOtherOrder,
                   "image " + std::to_string(i) + ", time " + std::to_string(time));
   }
 }
@@ -88,16 +88,16 @@ TEST_P(TowerBatchCuda, LongImagesOfOnePassAreThoseOfTheCpu) {
       all.requests.push_back({.count = one.count, .canvas = canvas});
     }
     for (int time = 0; time < 3; ++time) {
-      const auto tokens = run_together(*device_, *tower, all);
+      auto tokens = run_together(*device_, *tower, all);
       ASSERT_TRUE(tokens) << tokens.error().message;
       for (size_t i = 0; i < images; ++i)
-        expect_near(wanted[i], parts_of(*tower->download((*tokens)[i])), test::kBf16,
+        expect_near(wanted[i], parts_of(*tower->download(std::move((*tokens)[i]))), test::kBf16,
                     "image " + std::to_string(i) + ", time " + std::to_string(time));
     }
   }
 }
 
-// Where nothing is kept, one kernel may turn and attend; a bias of sizes is seen by both.
+// Where nothing is kept, one kernel may rotate and attend; a bias of sizes is seen by both.
 TEST_P(TowerBatchCuda, TurningAndAttendingInOneKernelIsThatInTwo) {
   if (!kEmulated && device_->capability() < 80) GTEST_SKIP() << "no tensor cores for bf16";
   const Scene scene = small_scene();
@@ -108,7 +108,8 @@ TEST_P(TowerBatchCuda, TurningAndAttendingInOneKernelIsThatInTwo) {
     const EncodeOptions options{.keep = false, .size_bias = size_bias};
     const auto tokens_of = [&](CudaTower& tower) {
       TowerMemory memory;
-      return parts_of(*tower.download(*tower.encode(scene.glance, scene.canvas, memory, options)));
+      return parts_of(
+          *tower.download(*tower.encode(threads_, scene.glance, scene.canvas, memory, options)));
     };
     const Parts wanted = tokens_of(*two);
     for (int time = 0; time < 3; ++time)
@@ -118,12 +119,13 @@ TEST_P(TowerBatchCuda, TurningAndAttendingInOneKernelIsThatInTwo) {
   const Together all{{&scene.glance, &other},
                      {{.count = scene.glance.count, .canvas = scene.canvas},
                       {.count = other.count, .canvas = {64, 352}}}};
-  const auto wanted = run_together(*device_, *two, all);
-  const auto got = run_together(*device_, *one, all);
+  auto wanted = run_together(*device_, *two, all);
+  auto got = run_together(*device_, *one, all);
   ASSERT_TRUE(wanted && got);
   for (size_t i = 0; i < 2; ++i)
-    expect_near(parts_of(*two->download((*wanted)[i])), parts_of(*one->download((*got)[i])),
-                kOtherOrder, "image " + std::to_string(i));
+    expect_near(parts_of(*two->download(std::move((*wanted)[i]))),
+                parts_of(*one->download(std::move((*got)[i]))), kOtherOrder,
+                "image " + std::to_string(i));
 }
 
 TEST_P(TowerBatchCuda, LooksOfOnePassSeeTheirOwnMemory) {
@@ -143,12 +145,9 @@ TEST_P(TowerBatchCuda, LooksOfOnePassSeeTheirOwnMemory) {
     const Patches glance = test::random_patches(test::cover(canvases[i], 1), canvases[i],
                                                 50 + static_cast<uint32_t>(i));
     for (const Patches* patches : {&glance, static_cast<const Patches*>(&looks[i])}) {
-      const auto tokens = tower->encode(*patches, canvases[i], memories[i], options);
+      auto tokens = tower->encode(threads_, *patches, canvases[i], memories[i], options);
       ASSERT_TRUE(tokens);
-      if (patches == &glance)
-        for (const PatchPlace& place : glance.places) memories[i].levels.push_back(place.level);
-      else
-        alone.push_back(parts_of(*tower->download(*tokens)));
+      if (patches != &glance) alone.push_back(parts_of(*tower->download(std::move(*tokens))));
     }
     TowerRequest request{.count = looks[i].count, .canvas = canvases[i]};
     // The look is in it already, and written once more.
@@ -166,10 +165,10 @@ TEST_P(TowerBatchCuda, LooksOfOnePassSeeTheirOwnMemory) {
     all.requests.push_back(request);
   }
   for (int time = 0; time < 3; ++time) {
-    const auto tokens = run_together(*device_, *tower, all);
+    auto tokens = run_together(*device_, *tower, all);
     ASSERT_TRUE(tokens) << tokens.error().message;
     for (size_t i = 0; i < alone.size(); ++i)
-      expect_near(alone[i], parts_of(*tower->download((*tokens)[i])), kOtherOrder,
+      expect_near(alone[i], parts_of(*tower->download(std::move((*tokens)[i]))), kOtherOrder,
                   "look " + std::to_string(i) + ", time " + std::to_string(time));
   }
 }

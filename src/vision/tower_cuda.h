@@ -11,7 +11,7 @@
 #include "device/cuda/cuda_accelerator.h"
 #include "device/cuda/graphs.h"
 #include "device/cuda/staging.h"
-#include "ops/attention_turned_cuda.h"
+#include "ops/attention/attention_rotary_cuda.h"
 #include "ops/linear_cuda.h"
 #include "ops/rows_cuda.h"
 #include "vision/device_tower.h"
@@ -68,10 +68,28 @@ struct TowerKeyValues : OnDevice {
   size_t bytes() const override { return keys.bytes() + values.bytes(); }
 };
 
+// Passes that wait for others to share them.
+class PutOffWork {
+ public:
+  PutOffWork() = default;
+  PutOffWork(const PutOffWork&) = delete;
+  PutOffWork& operator=(const PutOffWork&) = delete;
+  virtual ~PutOffWork() = default;
+  virtual void start() = 0;  // enqueues all of it
+};
+
 // [1 + taps][count][width]: the features, then those of each tap.
 struct TokensOnDevice : OnDevice {
   DeviceMemory<bf16> values;
   int taps = 0;
+  PutOffWork* waits_for = nullptr;  // what writes the values, where it is not enqueued yet
+  Status status = Done{};           // why they will not be there
+
+  // Before work that reads the values is enqueued.
+  Status be_enqueued() const {
+    if (waits_for != nullptr) waits_for->start();
+    return status;
+  }
 
   size_t bytes() const override { return values.bytes(); }
 };
@@ -84,18 +102,21 @@ struct TowerRequest {
   TowerKeyValues* memory = nullptr;  // what is kept of the image; null: nothing is, nor was
   int kept = 0;                      // patches that are in it; those of the request come behind
   const float* key_bias = nullptr;   // [kept + count], on the device; or null
+  TokensOnDevice* tokens =
+      nullptr;  // where its tokens go, made by tokens_for(); null: to new memory
 };
 
 class CudaTower : public DeviceTower {
  public:
-  static Result<std::shared_ptr<CudaTower>> make(std::shared_ptr<CudaAccelerator> device,
+  static Result<std::shared_ptr<CudaTower>> make(const std::shared_ptr<CudaAccelerator>& device,
                                                  const VisionConfig& config,
                                                  const TowerWeights& weights);
 
-  Result<VisualTokens> encode(const Patches& patches, Size canvas, TowerMemory& memory,
-                              const EncodeOptions& options) override;
-  Result<VisualTokens> download(const VisualTokens& tokens) override;
+  Result<VisualTokens> encode(Threads& threads, const Patches& patches, Size canvas,
+                              TowerMemory& memory, const EncodeOptions& options) override;
+  Result<VisualTokens> download(VisualTokens tokens) override;
   size_t bytes() const override { return weights_.bytes(); }
+  int width() const { return config_.out_hidden_size; }  // of a token
 
   // Where the patches of a pass are written before: bf16 [rows][kPatchValues], or half as many of a
   // still image (DevicePatches::frames), and their places.
@@ -105,12 +126,18 @@ class CudaTower : public DeviceTower {
     PatchPlace* places = nullptr;
   };
   Result<Input> input(int rows);
-  // As encode(), for the patches of one image in input(), of which these are the levels. Take a
-  // turn of the accelerator first.
-  Result<VisualTokens> encode_input(std::span<const int> levels, Size canvas, TowerMemory& memory,
-                                    const EncodeOptions& options, int frames);
-  // Enqueues a pass over the patches of all requests, and gives their tokens. Take a turn of the
-  // accelerator first.
+  // Memory for the tokens of some cells.
+  Result<std::shared_ptr<TokensOnDevice>> tokens_for(int cells);
+  // A request for patches that have these levels, with room for what is kept of them; its key_bias,
+  // where options ask for one, is the caller's to upload: size_biases().
+  Result<TowerRequest> request_for(std::span<const int> levels, Size canvas, TowerMemory& memory,
+                                   const EncodeOptions& options);
+  // log(4^level) of the patches in memory, then of those being encoded (tower_cpu.cc).
+  static std::vector<float> size_biases(const TowerMemory& memory, std::span<const int> levels);
+  // Where the biases of a pass go; good until the next call.
+  Result<const float*> upload_biases(std::span<const float> biases);
+  // Enqueues a pass over the patches of all requests, and gives the tokens of those that have no
+  // memory for them. Take a lock of the accelerator first.
   Result<std::vector<VisualTokens>> run(std::span<const TowerRequest> requests,
                                         const EncodeOptions& options, int frames = 2);
   // For tests: attention by tensor cores where the device would not be given them.
@@ -143,8 +170,8 @@ class CudaTower : public DeviceTower {
     int sequences = 0;
     int max_count = 0;
     int max_keys = 0;
-    bool kept = false;    // keys and values of each block have their own place
-    bool turned = false;  // one kernel turns and attends; no keys and values are written
+    bool kept = false;   // keys and values of each block have their own place
+    bool fused = false;  // one kernel rotates and attends; no keys and values are written
     // The sequences, where each sees itself alone and all are of one length: then all passes of
     // these counts have the same. Empty otherwise.
     std::vector<AttentionSequence> even;
@@ -155,6 +182,8 @@ class CudaTower : public DeviceTower {
   CudaTower(std::shared_ptr<CudaAccelerator> device, const VisionConfig& config)
       : device_(std::move(device)), config_(config) {}
   Status grow(int rows);
+  // As CudaDecoder::warm_up, for images of up to so many patches.
+  Status warm_up(int rows);
   AttentionShape shape_of(const Pass& pass) const;
   Status place_rows(std::span<const TowerRequest> requests, Pass& pass);
   Status place_keys(std::span<const TowerRequest> requests, const Pass& pass);
@@ -165,7 +194,7 @@ class CudaTower : public DeviceTower {
   void merge(const DeviceMerger& merger, int rows, bf16* out);
   void show_block(const Pass& pass, int index, const EncodeOptions& options);
   Result<TowerKeyValues*> room_for(TowerMemory& memory, int patches);
-  Result<VisualTokens> take_tokens(int first_cell, int cells, int all_cells);
+  void take_tokens(int first_cell, int cells, int all_cells, TokensOnDevice& tokens);
 
   std::shared_ptr<CudaAccelerator> device_;
   VisionConfig config_;

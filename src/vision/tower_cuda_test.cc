@@ -142,7 +142,7 @@ TEST_P(TowerCuda, PatchesMayBeShort) {
   const auto tower = tower_itself(scene);
   const auto tokens_of = [&](const Patches& patches) {
     TowerMemory memory;
-    return parts_of(*tower->download(*tower->encode(patches, scene.canvas, memory, {})));
+    return parts_of(*tower->download(*tower->encode(threads_, patches, scene.canvas, memory, {})));
   };
   Patches rounded;
   rounded.count = scene.look.count;
@@ -206,7 +206,7 @@ TEST_P(TowerCuda, SizesThatAGpuCannotTakeAreRefused) {
   using test::TowerSize;
   EXPECT_EQ(with(&TowerSize::out, 12),
             "a GPU cannot run this model: vision_config.out_hidden_size is 12, which is not a "
-            "multiple of 8; use --device cpu");
+            "multiple of 8; use device cpu");
   EXPECT_NE(with(&TowerSize::intermediate, 36).find("intermediate_size is 36"), std::string::npos);
   EXPECT_NE(with(&TowerSize::head_dim, 12).find("num_heads is 12"), std::string::npos);
   EXPECT_NE(with(&TowerSize::head_dim, 136).find("at most 128"), std::string::npos);

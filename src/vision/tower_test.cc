@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <thread>
 
+#include "base/stop_loops.h"
 #include "vision/test_towers.h"
 #include "vision/vision.h"
 
@@ -144,14 +146,15 @@ TEST_F(TowerTest, AGlanceIsNotChangedByTheLookThatFollows) {
   EXPECT_EQ(memory.patches(), all.count);
   TowerMemory fresh;
   EXPECT_EQ(parts_of(tokens), parts_of(encode(glance, fresh)));
-  const size_t head_bytes =
-      static_cast<size_t>(glance.count * tower.config().head_dim) * sizeof(float);
+  const size_t head_bytes = static_cast<size_t>(tower.config().head_dim) * sizeof(float);
   for (size_t block = 0; block < fresh.blocks.size(); ++block) {
     for (int head = 0; head < tower.config().num_heads; ++head) {
       const KeyValues& kept = memory.blocks[block];
       const KeyValues& alone = fresh.blocks[block];
-      EXPECT_EQ(std::memcmp(kept.key(head, 0), alone.key(head, 0), head_bytes), 0);
-      EXPECT_EQ(std::memcmp(kept.value(head, 0), alone.value(head, 0), head_bytes), 0);
+      for (int64_t i = 0; i < glance.count; ++i) {
+        EXPECT_EQ(std::memcmp(kept.key(head, i), alone.key(head, i), head_bytes), 0);
+        EXPECT_EQ(std::memcmp(kept.value(head, i), alone.value(head, i), head_bytes), 0);
+      }
     }
   }
 }
@@ -297,6 +300,33 @@ TEST_F(TowerTest, StopsBeforeAnyBlockAndLeavesTheMemoryAsItWas) {
   }
 }
 
+// on_block() takes so long that the merger behind it asks.
+TEST_F(TowerTest, StopsInsideABlockToo) {
+  for (int last = 0; last < tower.config().depth; ++last) {
+    TowerMemory memory;
+    encode(glance, memory);
+    bool going = true;
+    int blocks = 0;
+    EncodeOptions options;
+    options.keep_going = [&] { return going; };
+    options.on_block = [&](int block, const float*) {
+      ++blocks;
+      if (block != last) return;
+      going = false;
+      std::this_thread::sleep_for(StopLoops::kAskEvery);
+    };
+    const VisualTokens tokens = encode(look, memory, options);
+    EXPECT_EQ(blocks, last + 1);
+    EXPECT_EQ(tokens.count, 0);
+    EXPECT_TRUE(tokens.features.empty() && tokens.deepstack.empty());
+    EXPECT_EQ(memory.patches(), glance.count);
+    for (const KeyValues& kv : memory.blocks) EXPECT_EQ(kv.size(), glance.count);
+    TowerMemory fresh;
+    encode(glance, fresh);
+    EXPECT_EQ(parts_of(encode(look, memory)), parts_of(encode(look, fresh)));
+  }
+}
+
 TEST_F(TowerTest, GoesOnWhileItMay) {
   EncodeOptions options;
   int asked = 0;
@@ -315,13 +345,16 @@ TEST_F(TowerTest, NoPatchesGiveNoTokensAndChangeNothing) {
   EXPECT_EQ(memory.patches(), glance.count);
 }
 
-TEST_F(TowerTest, MemoryIsReservedExactly) {
+TEST_F(TowerTest, MemoryIsTakenByThePage) {
   TowerMemory memory;
   encode(glance, memory);
-  for (const KeyValues& kv : memory.blocks) EXPECT_EQ(kv.capacity(), glance.count);
+  const auto whole_pages = [](int64_t count) {
+    return (count + kPageTokens - 1) / kPageTokens * kPageTokens;
+  };
+  for (const KeyValues& kv : memory.blocks) EXPECT_EQ(kv.capacity(), whole_pages(glance.count));
   encode(look, memory);
-  for (const KeyValues& kv : memory.blocks) EXPECT_EQ(kv.capacity(), all.count);
-  const int64_t values = int64_t{2} * all.count * tower.config().hidden_size;
+  for (const KeyValues& kv : memory.blocks) EXPECT_EQ(kv.capacity(), whole_pages(all.count));
+  const int64_t values = int64_t{2} * whole_pages(all.count) * tower.config().hidden_size;
   EXPECT_EQ(memory.bytes(), static_cast<size_t>(tower.config().depth * values) * sizeof(float) +
                                 static_cast<size_t>(all.count) * sizeof(int));
 }

@@ -5,9 +5,10 @@
 #include <cmath>
 
 #include "ops/activation.h"
-#include "ops/attention.h"
+#include "ops/attention/attention.h"
 #include "ops/matmul.h"
 #include "ops/norm.h"
+#include "ops/plain_keys.h"
 #include "ops/rope.h"
 #include "vision/test_towers.h"
 #include "vision/vision.h"
@@ -95,12 +96,12 @@ class PlainTower {
     for (float* part : {qkv.data(), qkv.data() + hidden})
       rotate_reference(part, 3 * hidden, rows, config_.num_heads, config_.head_dim,
                        angles.cos.data(), angles.sin.data());
-    KeyValues kv(config_.num_heads, config_.head_dim);
+    PlainKeys kv(config_.num_heads, config_.head_dim);
     kv.append(qkv.data() + hidden, 3 * hidden, qkv.data() + 2 * hidden, 3 * hidden, rows);
     const AttentionParams params{.heads = config_.num_heads,
                                  .scale = 1 / std::sqrt(static_cast<float>(config_.head_dim))};
     std::vector<float> out(x.size(), NAN);
-    attention_reference(qkv.data(), 3 * hidden, rows, kv, params, out.data(), hidden);
+    attention_reference(qkv.data(), 3 * hidden, rows, kv.view(), params, out.data(), hidden);
     return linear(block + ".attn.proj", out, hidden);
   }
   std::vector<float> merged(const std::string& name, const std::vector<float>& x) const {

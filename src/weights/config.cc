@@ -45,8 +45,8 @@ void check_model_type(JsonFields& fields, const nlohmann::json& config) {
                                             fields.shown("model_type"), architecture));
   if (fields.has("quantization_config"))
     fields.refuse("quantization_config",
-                  "is there; only checkpoints of F32, F16 or BF16 are supported (--weights int8 "
-                  "quantises those at load)");
+                  "is there; only checkpoints of F32, F16 or BF16 are supported (weights of int8 "
+                  "are made of those at load)");
 }
 
 // transformers' rule: rope_scaling, as published, goes before rope_parameters, as transformers 5

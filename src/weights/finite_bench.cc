@@ -4,7 +4,7 @@
 
 #include <atomic>
 
-#include "base/bench.h"
+#include "bench/bench.h"
 #include "weights/finite.h"
 
 namespace fovea {

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/text.h"
+#include "base/utf8.h"
 #include "weights/json_reader.h"
 
 namespace fovea {

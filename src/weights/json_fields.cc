@@ -5,48 +5,19 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <set>
 
+#include "base/json.h"
 #include "base/text.h"
 
 namespace fovea {
-namespace {
-
 using nlohmann::json;
 
-constexpr int kMaxDepth = 64;
-
-}  // namespace
-
 Result<json> parse_settings(const std::string& file, std::string_view text) {
-  std::vector<std::set<std::string>> keys;  // of the objects that are open
-  std::string fault;
-  const auto watch = [&](int depth, json::parse_event_t event, json& value) {
-    if (!fault.empty()) return false;
-    if (depth > kMaxDepth) fault = "it has more than 64 levels";
-    if (event == json::parse_event_t::object_start) keys.emplace_back();
-    if (event == json::parse_event_t::object_end) keys.pop_back();
-    if (event == json::parse_event_t::key && !keys.empty()) {
-      const auto& key = value.get_ref<const std::string&>();
-      if (!keys.back().insert(key).second)
-        fault = fmt::format("the key {} is there twice", in_quotes(key));
-    }
-    return fault.empty();
-  };
-  try {
-    json parsed = json::parse(text, watch);
-    if (!fault.empty()) return bad_input(fmt::format("cannot use {}: {}", file, fault));
-    if (!parsed.is_object())
-      return bad_input(fmt::format("cannot use {}: it is no JSON object", file));
-    return parsed;
-  } catch (const json::parse_error& error) {
-    const size_t begin = std::min(text.size(), error.byte > 20 ? error.byte - 20 : 0);
-    fault = fmt::format("it is not JSON, at byte {}, after {}", error.byte,
-                        in_quotes(text.substr(begin, error.byte - begin)));
-  } catch (const json::exception& error) {  // a number that no double holds
-    fault = in_quotes(error.what());
-  }
-  return bad_input(fmt::format("cannot use {}: {}", file, fault));
+  Result<json> parsed = parse_json(text);
+  if (!parsed) return bad_input(fmt::format("cannot use {}: {}", file, parsed.error().message));
+  if (!parsed->is_object())
+    return bad_input(fmt::format("cannot use {}: it is no JSON object", file));
+  return parsed;
 }
 
 JsonFields::JsonFields(const std::string& file, const json& object)

@@ -14,7 +14,7 @@
 
 namespace fovea {
 
-// An object, at most 64 levels deep, no key twice. The error begins with `file`.
+// An object as parse_json() reads it. The error begins with "cannot use `file`".
 Result<nlohmann::json> parse_settings(const std::string& file, std::string_view text);
 
 // One object of such a file. The first setting that is missing or wrong is remembered; readers go

@@ -6,12 +6,11 @@
 #include <charconv>
 #include <vector>
 
+#include "base/json.h"
 #include "base/text.h"
 
 namespace fovea {
 namespace {
-
-constexpr size_t kMaxDepth = 64;  // of values that are skipped
 
 bool is_space(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -202,7 +201,8 @@ bool JsonReader::skip() {
     const char c = peek();
     bool entered = false;
     if (c == '{' || c == '[') {
-      if (open_brackets.size() == kMaxDepth) return fail("more than 64 levels");
+      if (open_brackets.size() == kMaxJsonDepth)
+        return fail(fmt::format("more than {} levels", kMaxJsonDepth));
       open_brackets.push_back(c == '{' ? '}' : ']');
       entered = open(c);
       if (!ok()) return false;

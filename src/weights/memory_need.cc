@@ -82,8 +82,8 @@ int64_t available_memory_bytes() {
 
 Status check_memory(const MemoryNeed& need, int64_t available_bytes) {
   if (need.total() <= available_bytes) return Done{};
-  const char* advice = need.format == WeightFormat::kF32    ? "--weights bf16 or int8"
-                       : need.format == WeightFormat::kBf16 ? "--weights int8"
+  const char* advice = need.format == WeightFormat::kF32    ? "weights of bf16 or int8"
+                       : need.format == WeightFormat::kBf16 ? "weights of int8"
                                                             : "a smaller model";
   return failed(fmt::format(
       "the model needs {} of memory ({} of weights as {}, {} of keys and values for {} tokens, {} "

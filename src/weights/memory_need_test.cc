@@ -51,7 +51,7 @@ TEST(CheckMemory, SaysBothFiguresAndWhatToTry) {
   EXPECT_EQ(
       status.error().message,
       "the model needs 5.1 GB of memory (4.3 GB of weights as bf16, 500.0 MB of keys and values "
-      "for 4,096 tokens, 300.0 MB to work in), but 5.1 GB is free; try --weights int8");
+      "for 4,096 tokens, 300.0 MB to work in), but 5.1 GB is free; try weights of int8");
 }
 
 TEST(AvailableMemory, IsSomethingAMachineCouldHave) {

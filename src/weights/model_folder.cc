@@ -8,7 +8,8 @@
 #include <cerrno>
 #include <filesystem>
 
-#include "base/mapped_file.h"
+#include "base/list_folder.h"
+#include "base/read_file.h"
 #include "base/text.h"
 
 namespace fovea {
@@ -65,11 +66,9 @@ bool ModelFolder::has(std::string_view name) const {
 }
 
 std::vector<std::string> ModelFolder::names() const {
-  std::vector<std::string> names;
   std::error_code error;
-  for (fs::directory_iterator it(root_, error), end; !error && it != end; it.increment(error))
-    if (std::string name = it->path().filename().string(); !name.starts_with('.'))
-      names.push_back(std::move(name));
+  std::vector<std::string> names = list_folder(root_, error);
+  std::erase_if(names, [](const std::string& name) { return name.starts_with('.'); });
   std::sort(names.begin(), names.end());
   return names;
 }
@@ -95,14 +94,8 @@ Result<std::string> ModelFolder::resolve(std::string_view name) const {
 Result<std::string> ModelFolder::read(std::string_view name, int64_t max_bytes) const {
   const Result<std::string> path = resolve(name);
   if (!path) return path.error();
-  const Result<MappedFile> file = MappedFile::open(*path);
-  if (!file) return file.error();
-  if (file->size() > max_bytes)
-    return bad_input(fmt::format("{} has {} bytes; at most {} are read", *path,
-                                 with_commas(file->size()), with_commas(max_bytes)));
-  std::string text(static_cast<size_t>(file->size()), '\0');
-  if (Status status = file->read_at(0, std::as_writable_bytes(std::span(text))); !status)
-    return status.error();
+  auto text = read_file(*path, max_bytes);
+  if (text && text->empty()) return bad_input(*path + " is empty");
   return text;
 }
 

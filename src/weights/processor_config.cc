@@ -15,8 +15,9 @@ constexpr const char* kFlatName = "preprocessor_config.json";
 constexpr const char* kNestedName = "processor_config.json";
 constexpr int64_t kMaxFileBytes = 1 << 20;
 
-// A tiny image is enlarged to the lower limit, so a hostile one must not make it huge.
-constexpr int64_t kMostMinPixels = 16'777'216;
+// A tiny image is enlarged to the lower limit, so a hostile one must not make it huge: this is
+// 4,096 cells, 64 times what Qwen3-VL's own limit comes to. People set 1,310,720 and less.
+constexpr int64_t kMostMinPixels = 4'194'304;
 constexpr int64_t kMostMaxPixels = INT32_MAX;
 
 // Settings that the front end has built in.

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "base/text.h"
+#include "base/utf8.h"
 #include "weights/header.h"
 #include "weights/json_reader.h"
 

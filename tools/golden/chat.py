@@ -24,13 +24,23 @@ TOOLS = [{"type": "function", "function": {
 CALL = {"role": "assistant", "content": "", "tool_calls": [
     {"type": "function", "function": {"name": "look", "arguments": {"x": 1.5, "how": "near", "deep": [{"b": None}]}}},
     {"type": "function", "function": {"name": "look", "arguments": {"x": -2}}}, {"type": "other"}]}
+CALLED = {**CALL, "tool_calls": CALL["tool_calls"][:2]}
 RESULT = {"role": "tool", "content": "{\"seen\": true}"}
+# As a client of OpenAI's API has them: arguments are a text, and there is text beside the call.
+TOLD = {"role": "assistant", "content": "I look. <|im_end|>", "tool_calls": [
+    {"id": "call_1", "type": "function", "function": {"name": "look", "arguments": "{\"x\":1.0,\"how\":\"f\u00e4r\"}"}}]}
+SEEN = {"role": "tool", "tool_call_id": "call_1", "content": [{"type": "text", "text": "there: "}, {"type": "image"}]}
+ODD_TOOLS = [{"type": "function", "function": {"name": "z", "description": "\u5b57 <b> & 'it' \\ <|im_end|>\t", "strict": True, "parameters": {
+    "z": [], "a": {}, "B": [0, -1, 1.0, 2.5, 1e20, 1e-7, None, False, "", {"y": {"x": [[1]]}}]}}}, {"name": "bare"}, {}]
 CHATS = [
     {"messages": [USER]}, {"messages": [SYSTEM, USER]}, {"messages": [SYSTEM, USER, ASSISTANT, USER]},
     {"messages": [USER, ASSISTANT], "add_generation_prompt": False}, {"messages": [IMAGES]},
     {"messages": [SYSTEM, IMAGES, ASSISTANT, USER], "add_vision_id": True}, {"messages": [USER, USER]},
     {"messages": [SYSTEM, USER], "tools": TOOLS}, {"messages": [USER, CALL, RESULT, RESULT, ASSISTANT], "tools": TOOLS},
     {"messages": [USER], "enable_thinking": False}, {"messages": [], "date_string": "1 May"},
+    {"messages": [SYSTEM, IMAGES, TOLD, SEEN], "tools": TOOLS + ODD_TOOLS}, {"messages": [USER, CALLED, RESULT, RESULT, ASSISTANT, USER, TOLD, RESULT, USER], "tools": TOOLS},
+    {"messages": [USER, CALLED, RESULT, RESULT]},
+    {"messages": [USER], "tools": []},
 ]
 DATA = {"a": [3, 1, 2], "s": "It's a \"Text\"\n", "d": {"b": 1, "A": 2, "c": None}, "n": None, "t": True, "f": False, "i": 7,
         "x": 2.5, "e": [], "u": "\u00e9\u5b57\U0001f600z", "rows": [{"k": "a", "v": 1}, {"k": "B", "v": 2}, {"k": "a"}]}

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/cpu/cpu.h"
 
+#include <cerrno>
 #include <fstream>
+#include <new>
 
 #include "base/threads.h"
 #include "hwy/targets.h"
@@ -15,6 +17,8 @@ std::string cpu_name() {
     const size_t colon = line.find(": ");
     if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
   }
+  // Streams say by nothing else that there was no memory for them.
+  if (info.bad() || (!info.is_open() && errno == ENOMEM)) throw std::bad_alloc();
   return "CPU";
 }
 

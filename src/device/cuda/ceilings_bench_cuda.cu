@@ -109,7 +109,7 @@ void run_ceilings(CudaBench& bench) {
   bench_upload(bench, to);
 }
 
-const CudaBenchRegistration kRegistered(kCeilingTurn, "ceiling", run_ceilings);
+const CudaBenchRegistration kRegistered(kCeilingPhase, "ceiling", run_ceilings);
 
 }  // namespace
 }  // namespace fovea

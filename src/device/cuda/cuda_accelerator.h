@@ -3,7 +3,6 @@
 #pragma once
 
 #include <mutex>
-#include <optional>
 #include <string>
 
 #include "device/accelerator.h"
@@ -19,19 +18,19 @@ class CudaAccelerator : public Accelerator {
   Status open(const AcceleratorOptions& options);
 
   std::string description() const override { return description_; }
-  Status take_status() override;
-  void fail(const Error& error) override;
+  bool works_ahead() const override { return true; }
+  bool shares_passes() const override { return true; }
   Status wait() override;
 
-  class Turn {
+  class Lock {
    public:
-    explicit Turn(CudaAccelerator& owner) : lock_(owner.mutex_), before_(memory_order()) {
+    explicit Lock(CudaAccelerator& owner) : lock_(owner.mutex_), before_(memory_order()) {
       cudaSetDevice(owner.index_);
       memory_order() = {true, owner.stream_.get()};
     }
-    ~Turn() { memory_order() = before_; }
-    Turn(const Turn&) = delete;
-    Turn& operator=(const Turn&) = delete;
+    ~Lock() { memory_order() = before_; }
+    Lock(const Lock&) = delete;
+    Lock& operator=(const Lock&) = delete;
 
    private:
     std::lock_guard<std::recursive_mutex> lock_;
@@ -52,9 +51,7 @@ class CudaAccelerator : public Accelerator {
   KernelChoice kernels_ = KernelChoice::kBest;
   std::string description_;
   Stream stream_;
-  std::recursive_mutex mutex_;  // a stage may end, and be waited for, within a turn
-  std::mutex error_mutex_;
-  std::optional<Error> error_;
+  std::recursive_mutex mutex_;  // a stage may end, and be waited for, within a lock
 };
 
 }  // namespace fovea

@@ -189,9 +189,9 @@ inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b)
   return (a >> 32) * (b >> 32) + (middle >> 32) + (other >> 32);
 }
 inline unsigned __brev(unsigned bits) {
-  unsigned turned = 0;
-  for (int i = 0; i < 32; ++i) turned |= (bits >> i & 1) << (31 - i);
-  return turned;
+  unsigned reversed = 0;
+  for (int i = 0; i < 32; ++i) reversed |= (bits >> i & 1) << (31 - i);
+  return reversed;
 }
 // Picks bytes of y:x, lowest first: three bits of each digit of `order` say which.
 inline unsigned __byte_perm(unsigned x, unsigned y, unsigned order) {

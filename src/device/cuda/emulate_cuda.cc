@@ -50,7 +50,7 @@ struct Barrier {
 
 struct Warp {
   // By mask of the lanes that wait, since parts of a warp may meet by themselves. What they give
-  // each other lies in two places by turns: nobody is two rounds ahead of another.
+  // each other lies in two places alternately: nobody is two rounds ahead of another.
   struct Meeting {
     unsigned mask = 0;
     unsigned arrived = 0;
@@ -343,6 +343,9 @@ void run(const EmulatedGrid& grid, const std::function<void()>& kernel) {
   FOVEA_CHECK(running == nullptr && grid.block.x * grid.block.y * grid.block.z <= 1024);
   const auto cluster = static_cast<unsigned>(grid.cluster);
   FOVEA_CHECK(grid.grid.x % cluster == 0);
+  const struct Running {
+    ~Running() { running = nullptr; }
+  } until_it_ends;
   running = &runner;
   for (unsigned z = 0; z < grid.grid.z; ++z)
     for (unsigned y = 0; y < grid.grid.y; ++y)
@@ -350,7 +353,6 @@ void run(const EmulatedGrid& grid, const std::function<void()>& kernel) {
         if (previous_kernel) previous_kernel(false);
         runner.run({x, y, z}, grid, kernel);
       }
-  running = nullptr;
 }
 
 }  // namespace fovea::emulate

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a *_bench_cuda.cu file uses: verify first, then time by the device's own clock.
+// What a *_bench_cuda.cc file uses: verify first, then time by the device's own clock.
 #pragma once
 
 #include <cstdarg>
@@ -103,19 +103,19 @@ __host__ __device__ inline float random_value(uint32_t seed, int64_t at, float s
 void fill_random_cuda(cudaStream_t stream, bf16* values, int64_t count, uint32_t seed, float scale);
 
 struct CudaBenchEntry {
-  int turn;          // ceilings first
-  const char* name;  // entries of a turn run in the order of their names
+  int phase;         // ceilings first
+  const char* name;  // entries of a phase run in the order of their names
   void (*run)(CudaBench&);
 };
 
 std::vector<CudaBenchEntry>& cuda_bench_entries();
 
-inline constexpr int kCeilingTurn = 0;
-inline constexpr int kKernelTurn = 1;
+inline constexpr int kCeilingPhase = 0;
+inline constexpr int kKernelPhase = 1;
 
 struct CudaBenchRegistration {
-  CudaBenchRegistration(int turn, const char* name, void (*run)(CudaBench&)) {
-    cuda_bench_entries().push_back({turn, name, run});
+  CudaBenchRegistration(int phase, const char* name, void (*run)(CudaBench&)) {
+    cuda_bench_entries().push_back({phase, name, run});
   }
 };
 

@@ -243,15 +243,15 @@ std::vector<CudaBenchEntry>& cuda_bench_entries() {
 extern "C" __attribute__((visibility("default"))) void fovea_bench_gpu(
     const std::shared_ptr<fovea::Accelerator>& device, fovea::GpuBench& report) {
   auto gpu = std::static_pointer_cast<fovea::CudaAccelerator>(device);
-  const fovea::CudaAccelerator::Turn turn(*gpu);
+  const fovea::CudaAccelerator::Lock lock(*gpu);
   fovea::CudaBench bench(gpu, report);
   std::vector<fovea::CudaBenchEntry> entries = fovea::cuda_bench_entries();
   std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) {
-    return a.turn != b.turn ? a.turn < b.turn : std::string_view(a.name) < b.name;
+    return a.phase != b.phase ? a.phase < b.phase : std::string_view(a.name) < b.name;
   });
   for (const fovea::CudaBenchEntry& entry : entries) {
     // Limits of other rows are made of the ceilings.
-    if (entry.turn != fovea::kCeilingTurn && !report.wants(entry.name)) continue;
+    if (entry.phase != fovea::kCeilingPhase && !report.wants(entry.name)) continue;
     report.progress(entry.name);
     entry.run(bench);
     bench.settle(entry.name);

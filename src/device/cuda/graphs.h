@@ -12,6 +12,9 @@ namespace fovea {
 
 // What decides which kernels run with which arguments. Everything else must lie in device memory.
 using GraphKey = std::vector<int64_t>;
+// Rows of a pass up to which a graph pays: the kernels of longer ones take longer than launching
+// them, and recording takes milliseconds.
+inline constexpr int kMostGraphRows = 1152;
 
 class Graphs {
  public:

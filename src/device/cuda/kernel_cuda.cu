@@ -57,7 +57,7 @@ __global__ void sum_clusters(const float* values, int size, float* sums) {
   leave_cluster();
 }
 
-__global__ void turn_clusters(const float2* values, int size, float2* turned) {
+__global__ void shift_clusters(const float2* values, int size, float2* shifted) {
   auto* shared = dynamic_shared<float2>();
   begin_cluster();
   const int thread = static_cast<int>(threadIdx.x);
@@ -66,7 +66,7 @@ __global__ void turn_clusters(const float2* values, int size, float2* turned) {
   wait_for_cluster();
   store_at_rank(shared + thread, (rank_in_cluster() + 1) % size, value);
   sync_cluster();
-  turned[at] = shared[thread];
+  shifted[at] = shared[thread];
 }
 
 }  // namespace
@@ -107,15 +107,15 @@ void sum_clusters_cuda(cudaStream_t stream, const float* values, int blocks, int
          values, cluster, sums);
 }
 
-void turn_clusters_cuda(cudaStream_t stream, const float2* values, int blocks, int block,
-                        int cluster, float2* turned) {
-  launch(turn_clusters,
+void shift_clusters_cuda(cudaStream_t stream, const float2* values, int blocks, int block,
+                         int cluster, float2* shifted) {
+  launch(shift_clusters,
          {.grid = static_cast<unsigned>(blocks),
           .block = static_cast<unsigned>(block),
           .shared_bytes = static_cast<size_t>(block) * sizeof(float2),
           .stream = stream,
           .cluster = cluster},
-         values, cluster, turned);
+         values, cluster, shifted);
 }
 
 }  // namespace fovea

@@ -21,9 +21,9 @@ void count_even_cuda(cudaStream_t stream, const int* values, int blocks, int blo
 void sum_clusters_cuda(cudaStream_t stream, const float* values, int blocks, int block, int cluster,
                        float* sums);
 
-// turned[b * block + i] = the i-th value of the block before b in its cluster, the last of it where
-// b is the first; from sm_90 on.
-void turn_clusters_cuda(cudaStream_t stream, const float2* values, int blocks, int block,
-                        int cluster, float2* turned);
+// shifted[b * block + i] = the i-th value of the block before b in its cluster, the last of it
+// where b is the first; from sm_90 on.
+void shift_clusters_cuda(cudaStream_t stream, const float2* values, int blocks, int block,
+                         int cluster, float2* shifted);
 
 }  // namespace fovea

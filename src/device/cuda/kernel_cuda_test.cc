@@ -80,9 +80,9 @@ TEST_F(KernelDialect, BlocksOfAClusterWriteToEachOther) {
   for (size_t i = 0; i < values.size(); ++i)
     values[i] = make_float2(static_cast<float>(i), static_cast<float>(i * 7 % 31));
   const auto input = on_device(values);
-  auto turned = poisoned<float2>(values.size());
-  turn_clusters_cuda(stream(), input.data(), 3 * kCluster, kBlock, kCluster, turned.data());
-  const auto result = on_host(turned);
+  auto shifted = poisoned<float2>(values.size());
+  shift_clusters_cuda(stream(), input.data(), 3 * kCluster, kBlock, kCluster, shifted.data());
+  const auto result = on_host(shifted);
   for (size_t i = 0; i < values.size(); ++i) {
     const size_t from = i / kBlock % kCluster == 0 ? i + (kCluster - 1) * kBlock : i - kBlock;
     EXPECT_EQ(result[i].x, values[from].x) << i;

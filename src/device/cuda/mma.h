@@ -44,7 +44,7 @@ inline void load_matrices(uint32_t (&to)[4], const bf16* row) {
   const int lane = emulate::lane();
   for (int i = 0; i < 4; ++i) std::memcpy(&to[i], rows[i * 8 + lane / 4] + lane % 4 * 2, 4);
 }
-inline void load_matrices_turned(uint32_t (&to)[4], const bf16* row) {
+inline void load_matrices_transposed(uint32_t (&to)[4], const bf16* row) {
   const bf16* rows[emulate::kWarp];
   emulate::gather(&row, sizeof row, rows);
   const int lane = emulate::lane();
@@ -101,7 +101,7 @@ __device__ inline void load_matrices(uint32_t (&to)[4], const bf16* row) {
 #endif
 }
 // The same, each matrix transposed.
-__device__ inline void load_matrices_turned(uint32_t (&to)[4], const bf16* row) {
+__device__ inline void load_matrices_transposed(uint32_t (&to)[4], const bf16* row) {
 #if __CUDA_ARCH__ >= 750
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])

@@ -49,7 +49,7 @@ class CeilingReport : public GpuBench {
 
 FOVEA_EXPORT void fovea_mark_stage(const std::shared_ptr<fovea::Accelerator>& device, int stage) {
   auto& cuda = static_cast<fovea::CudaAccelerator&>(*device);
-  const fovea::CudaAccelerator::Turn turn(cuda);
+  const fovea::CudaAccelerator::Lock lock(cuda);
   fovea::launch(
       fovea_stage_ends,
       {.grid = static_cast<unsigned>(stage + 1), .block = 1, .stream = cuda.stream().get()});
@@ -67,11 +67,11 @@ FOVEA_EXPORT void fovea_record_kernels([[maybe_unused]] bool on) {
 FOVEA_EXPORT void fovea_measure_ceilings(const std::shared_ptr<fovea::Accelerator>& device,
                                          fovea::Result<fovea::DeviceCeilings>& result) {
   auto cuda = std::static_pointer_cast<fovea::CudaAccelerator>(device);
-  const fovea::CudaAccelerator::Turn turn(*cuda);
+  const fovea::CudaAccelerator::Lock lock(*cuda);
   fovea::CeilingReport report;
   fovea::CudaBench bench(cuda, report);
   for (const fovea::CudaBenchEntry& entry : fovea::cuda_bench_entries()) {
-    if (entry.turn != fovea::kCeilingTurn) continue;
+    if (entry.phase != fovea::kCeilingPhase) continue;
     entry.run(bench);
     bench.settle(entry.name);
   }

@@ -97,8 +97,8 @@ __device__ inline void warpgroup_multiply(float (&c)[16][4], uint64_t a, uint64_
 
 // c [64][64] or [64][16] (+)= a b: a [64][16] in registers, b [16][64] or [16][16], whose rows lie
 // in shared memory.
-__device__ inline void warpgroup_multiply_turned(float (&c)[8][4], const uint32_t (&a)[4],
-                                                 uint64_t b, bool add) {
+__device__ inline void warpgroup_multiply_transposed(float (&c)[8][4], const uint32_t (&a)[4],
+                                                     uint64_t b, bool add) {
 #if defined(FOVEA_WARPGROUPS)
   asm volatile(
       "{\n.reg .pred add;\nsetp.ne.b32 add, %37, 0;\n"
@@ -111,8 +111,8 @@ __device__ inline void warpgroup_multiply_turned(float (&c)[8][4], const uint32_
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(add)));
 #endif
 }
-__device__ inline void warpgroup_multiply_turned(float (&c)[2][4], const uint32_t (&a)[4],
-                                                 uint64_t b, bool add) {
+__device__ inline void warpgroup_multiply_transposed(float (&c)[2][4], const uint32_t (&a)[4],
+                                                     uint64_t b, bool add) {
 #if defined(FOVEA_WARPGROUPS)
   asm volatile(
       "{\n.reg .pred add;\nsetp.ne.b32 add, %13, 0;\n"

@@ -20,7 +20,15 @@ Value at_place(const Value::Items& items, int64_t index) {
   return items[static_cast<size_t>(index)];
 }
 
-Value loop_attribute(const LoopData& loop, const std::string& name) {
+Value character_of(const Text& text, int64_t index) {
+  const auto count = static_cast<int64_t>(count_characters(text.view()));
+  if (index < 0) index += count;
+  if (index < 0 || index >= count) return Undefined{"an item outside"};
+  const size_t begin = character_at(text.view(), static_cast<size_t>(index));
+  return text.slice(begin, character_at(text.view().substr(begin), 1));
+}
+
+Value loop_attribute(const LoopData& loop, std::string_view name) {
   const auto count = static_cast<int64_t>(loop.items->size());
   const auto index = static_cast<int64_t>(loop.index);
   if (name == "index") return index + 1;
@@ -32,7 +40,7 @@ Value loop_attribute(const LoopData& loop, const std::string& name) {
   if (name == "length") return count;
   if (name == "previtem" && index > 0) return (*loop.items)[loop.index - 1];
   if (name == "nextitem" && index + 1 < count) return (*loop.items)[loop.index + 1];
-  return Undefined{"loop." + name};
+  return Undefined{name};
 }
 
 [[noreturn]] void no_operation(const Value& a, char operation, const Value& b) {
@@ -104,11 +112,11 @@ Value whole_arithmetic(int64_t a, char operation, int64_t b) {
 
 }  // namespace
 
-Value attribute_of(const Value& self, const std::string& name) {
+Value attribute_of(const Value& self, std::string_view name) {
   if (self.is_undefined()) fail(fmt::format("'{}' is undefined", self.undefined_name()));
   if (self.is(Kind::kLoop) && name != "cycle") return loop_attribute(self.loop(), name);
   if (has_method(self, name))
-    return std::make_shared<const Callable>(Callable{nullptr, nullptr, name, self});
+    return std::make_shared<const Callable>(Callable{nullptr, nullptr, std::string(name), self});
   if (self.is(Kind::kDict))
     if (const Value* found = self.find(name); found != nullptr) return *found;
   if (self.is(Kind::kNamespace)) {
@@ -118,31 +126,28 @@ Value attribute_of(const Value& self, const std::string& name) {
   return Undefined{name};
 }
 
-Value item_of(const Value& self, const Value& key, Budget& budget) {
+Value item_of(const Value& self, const Value& key) {
   if (self.is_undefined()) fail(fmt::format("'{}' is undefined", self.undefined_name()));
   const bool whole = key.is(Kind::kInt) || key.is(Kind::kBool);
   if (self.is(Kind::kList) && whole) return at_place(self.items(), key.integer());
-  if (self.is_string() && whole) {
-    budget.spend(self.text().size());
-    const std::vector<std::string> all = characters(self.text());
-    return at_place(Value::Items(all.begin(), all.end()), key.integer());
-  }
+  if (self.is_string() && whole) return character_of(self.text(), key.integer());
   // An item goes before a method of the same name here; after a dot it is the other way round.
   if (self.is(Kind::kDict))
     if (const Value* found = self.find_key(key); found != nullptr) return *found;
-  return key.is_string() ? attribute_of(self, key.text()) : Value(Undefined{"an item"});
+  return key.is_string() ? attribute_of(self, key.view()) : Value(Undefined{"an item"});
 }
 
-Value arithmetic(const Value& a, char operation, const Value& b, Budget& budget) {
-  budget.spend(a.cost() + b.cost());
+Value arithmetic(const Value& a, char operation, const Value& b) {
+  Budget::spend(a.cost() + b.cost());
   if (a.is_number() && b.is_number()) {
     if (a.is(Kind::kFloat) || b.is(Kind::kFloat))
       return float_arithmetic(a.number(), operation, b.number());
     return whole_arithmetic(a.integer(), operation, b.integer());
   }
   if (operation == '+' && a.is_string() && b.is_string()) {
-    Budget::check_text(a.text().size() + b.text().size());
-    return a.text() + b.text();
+    Text joined = a.text();
+    joined.append(b.text());
+    return joined;
   }
   if (operation == '+' && a.is(Kind::kList) && b.is(Kind::kList) && a.is_tuple() == b.is_tuple()) {
     Value::Items items = a.items();

@@ -12,7 +12,7 @@ namespace {
 
 using Kind = Value::Kind;
 using Check = bool (*)(const Value& value);
-using Comparison = bool (*)(const Value& value, const Value& other, Budget& budget);
+using Comparison = bool (*)(const Value& value, const Value& other);
 
 // What len() and [] are for; the sandbox counts undefined among them.
 bool is_sequence(const Value& v) {
@@ -27,14 +27,12 @@ int64_t whole(const Value& value) {
   return value.integer();
 }
 
-bool divides(const Value& value, const Value& other, Budget& /*unused*/) {
+bool divides(const Value& value, const Value& other) {
   if (whole(other) == 0) fail("a division by zero");
   return whole(other) == -1 || whole(value) % whole(other) == 0;
 }
 
-bool same(const Value& a, const Value& b, Budget& budget) {
-  return a.kind() == b.kind() && equal(a, b, budget);
-}
+bool same(const Value& a, const Value& b) { return a.kind() == b.kind() && equal(a, b); }
 
 const std::map<std::string_view, Check>& checks() {
   static const std::map<std::string_view, Check> kChecks = {
@@ -56,11 +54,13 @@ const std::map<std::string_view, Check>& checks() {
       {"even", [](const Value& v) { return whole(v) % 2 == 0; }},
       {"upper",
        [](const Value& v) {
-         return upper(to_text(v)) == to_text(v) && lower(to_text(v)) != to_text(v);
+         const Text text = to_text(v);
+         return upper(text).view() == text.view() && lower(text).view() != text.view();
        }},
       {"lower",
        [](const Value& v) {
-         return lower(to_text(v)) == to_text(v) && upper(to_text(v)) != to_text(v);
+         const Text text = to_text(v);
+         return lower(text).view() == text.view() && upper(text).view() != text.view();
        }},
   };
   return kChecks;
@@ -68,21 +68,15 @@ const std::map<std::string_view, Check>& checks() {
 
 const std::map<std::string_view, Comparison>& comparisons() {
   static const Comparison kLess = less;
-  static const Comparison kGreater = [](const Value& a, const Value& b, Budget& budget) {
-    return less(b, a, budget);
+  static const Comparison kGreater = [](const Value& a, const Value& b) { return less(b, a); };
+  static const Comparison kAtMost = [](const Value& a, const Value& b) {
+    return less(a, b) || equal(a, b);
   };
-  static const Comparison kAtMost = [](const Value& a, const Value& b, Budget& budget) {
-    return less(a, b, budget) || equal(a, b, budget);
+  static const Comparison kAtLeast = [](const Value& a, const Value& b) {
+    return less(b, a) || equal(a, b);
   };
-  static const Comparison kAtLeast = [](const Value& a, const Value& b, Budget& budget) {
-    return less(b, a, budget) || equal(a, b, budget);
-  };
-  static const Comparison kNotEqual = [](const Value& a, const Value& b, Budget& budget) {
-    return !equal(a, b, budget);
-  };
-  static const Comparison kIn = [](const Value& a, const Value& b, Budget& budget) {
-    return contains(b, a, budget);
-  };
+  static const Comparison kNotEqual = [](const Value& a, const Value& b) { return !equal(a, b); };
+  static const Comparison kIn = [](const Value& a, const Value& b) { return contains(b, a); };
   static const std::map<std::string_view, Comparison> kComparisons = {{"equalto", equal},
                                                                       {"eq", equal},
                                                                       {"==", equal},
@@ -106,11 +100,10 @@ const std::map<std::string_view, Comparison>& comparisons() {
 
 }  // namespace
 
-bool apply_test(const std::string& name, const Value& input, const Arguments& arguments,
-                Budget& budget) {
+bool apply_test(std::string_view name, const Value& input, const Arguments& arguments) {
   if (const auto found = checks().find(name); found != checks().end()) return found->second(input);
   if (const auto found = comparisons().find(name); found != comparisons().end())
-    return found->second(input, arguments.bind(name, {"other"})[0], budget);
+    return found->second(input, arguments.bind(name, {"other"})[0]);
   fail(fmt::format("the test '{}' is not known", name));
 }
 

@@ -10,7 +10,7 @@ using Kind = Expression::Kind;
 
 Value Renderer::evaluate(const Expression& node, Scope& scope) {
   const Depth depth(depth_);
-  budget_.spend(1);
+  Budget::spend(4 + node.name.size() / 8);
   const auto part = [&](size_t i) { return evaluate(*node.parts[i], scope); };
   switch (node.kind) {
     case Kind::kConstant:
@@ -66,36 +66,33 @@ Value Renderer::evaluate_parts(const Expression& node, Scope& scope) {
     }
     case Kind::kFilter: {
       const Value input = part(0);
-      budget_.spend(input.cost());
+      Budget::spend(input.cost());
       result = apply_filter(node.name, input, evaluate_arguments(node, scope), *this);
       break;
     }
     case Kind::kTest:
-      return apply_test(node.name, part(0), evaluate_arguments(node, scope), budget_);
+      return apply_test(node.name, part(0), evaluate_arguments(node, scope));
     case Kind::kNegative:
-      return arithmetic(int64_t{0}, '-', part(0), budget_);
+      return arithmetic(int64_t{0}, '-', part(0));
     case Kind::kPositive:
-      return arithmetic(int64_t{0}, '+', part(0), budget_);
+      return arithmetic(int64_t{0}, '+', part(0));
     case Kind::kArithmetic: {
       const Value left = part(0);
       // "//" and "**" go by other signs, so that one character tells them all.
       const char operation = node.name == "//" ? '_' : node.name == "**" ? '^' : node.name[0];
-      result = arithmetic(left, operation, part(1), budget_);
+      result = arithmetic(left, operation, part(1));
       break;
     }
     case Kind::kConcat: {
-      std::string text;
-      for (size_t i = 0; i < node.parts.size(); ++i) {
-        text += to_text(part(i));
-        Budget::check_text(text.size());
-      }
+      Text text;
+      for (size_t i = 0; i < node.parts.size(); ++i) text.append(to_text(part(i)));
       result = std::move(text);
       break;
     }
     default:
       fail("an expression of an unknown kind");
   }
-  budget_.spend(result.cost());
+  Budget::spend(result.cost());
   return result;
 }
 
@@ -124,7 +121,7 @@ Value Renderer::evaluate_dict(const Expression& node, Scope& scope) {
 
 Value Renderer::evaluate_item(const Expression& node, Scope& scope) {
   const Value self = evaluate(*node.parts[0], scope);
-  return item_of(self, evaluate(*node.parts[1], scope), budget_);
+  return item_of(self, evaluate(*node.parts[1], scope));
 }
 
 Value Renderer::evaluate_compare(const Expression& node, Scope& scope) {
@@ -133,14 +130,14 @@ Value Renderer::evaluate_compare(const Expression& node, Scope& scope) {
     Value right = evaluate(*node.parts[i + 1], scope);
     const std::string& name = node.names[i];
     bool holds = false;
-    if (name == "==") holds = equal(left, right, budget_);
-    if (name == "!=") holds = !equal(left, right, budget_);
-    if (name == "<") holds = less(left, right, budget_);
-    if (name == ">") holds = less(right, left, budget_);
-    if (name == "<=") holds = less(left, right, budget_) || equal(left, right, budget_);
-    if (name == ">=") holds = less(right, left, budget_) || equal(left, right, budget_);
-    if (name == "in") holds = contains(right, left, budget_);
-    if (name == "not in") holds = !contains(right, left, budget_);
+    if (name == "==") holds = equal(left, right);
+    if (name == "!=") holds = !equal(left, right);
+    if (name == "<") holds = less(left, right);
+    if (name == ">") holds = less(right, left);
+    if (name == "<=") holds = less(left, right) || equal(left, right);
+    if (name == ">=") holds = less(right, left) || equal(left, right);
+    if (name == "in") holds = contains(right, left);
+    if (name == "not in") holds = !contains(right, left);
     if (!holds) return false;
     left = std::move(right);
   }
@@ -162,14 +159,12 @@ Value Renderer::evaluate_slice(const Expression& node, Scope& scope) {
   }
   if (self.is_undefined()) fail(fmt::format("'{}' is undefined", self.undefined_name()));
   if (!self.is_string() && !self.is(Value::Kind::kList)) return Undefined{"a slice"};
-  const Value::Items items = iterate(self, budget_);
+  const int64_t step = bounds[2].value_or(1);
+  if (self.is_string()) return slice_characters(self.text(), bounds[0], bounds[1], step);
   Value::Items taken;
-  for (const size_t i : slice_indices(items.size(), bounds[0], bounds[1], bounds[2].value_or(1)))
-    taken.push_back(items[i]);
-  if (self.is(Value::Kind::kList)) return Value::list(std::move(taken), self.is_tuple());
-  std::string text;
-  for (const Value& one : taken) text += one.text();
-  return text;
+  for (const size_t i : slice_indices(self.items().size(), bounds[0], bounds[1], step))
+    taken.push_back(self.items()[i]);
+  return Value::list(std::move(taken), self.is_tuple());
 }
 
 }  // namespace fovea::jinja

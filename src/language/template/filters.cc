@@ -23,9 +23,9 @@ Value default_filter(const Value& input, const Arguments& arguments, Renderer&) 
 
 Value trim_filter(const Value& input, const Arguments& arguments, Renderer&) {
   const Value set = arguments.bind("trim", {"chars"})[0];
-  const std::string text = to_text(input);
-  if (!set.is_string()) return std::string(strip(text, std::nullopt, true, true));
-  return std::string(strip(text, set.text(), true, true));
+  const Text text = to_text(input);
+  if (!set.is_string()) return text.slice(strip(text.view(), std::nullopt, true, true));
+  return text.slice(strip(text.view(), set.view(), true, true));
 }
 
 Value length_filter(const Value& input, const Arguments&, Renderer&) {
@@ -33,7 +33,7 @@ Value length_filter(const Value& input, const Arguments&, Renderer&) {
     case Kind::kUndefined:
       return int64_t{0};
     case Kind::kString:
-      return static_cast<int64_t>(count_characters(input.text()));
+      return static_cast<int64_t>(count_characters(input.view()));
     case Kind::kList:
       return static_cast<int64_t>(input.items().size());
     case Kind::kDict:
@@ -63,19 +63,25 @@ Value tojson_filter(const Value& input, const Arguments& arguments, Renderer&) {
 Value replace_filter(const Value& input, const Arguments& arguments, Renderer&) {
   const auto given = arguments.bind("replace", {"old", "new", "count"});
   const int64_t max = given[2].is(Kind::kInt) ? given[2].integer() : -1;
-  return replace(to_text(input), to_text(given[0]), to_text(given[1]), max);
+  return replace(to_text(input), to_text(given[0]).view(), to_text(given[1]), max);
 }
 
 Value indent_filter(const Value& input, const Arguments& arguments, Renderer&) {
   const auto given = arguments.bind("indent", {"width", "first", "blank"});
-  std::string space(4, ' ');
+  Text space("    ");
   if (given[0].is_string()) space = given[0].text();
-  if (given[0].is(Kind::kInt)) space = repeat(" ", given[0].integer());
-  std::vector<std::string> lines = split_lines(to_text(input) + "\n");
-  for (size_t i = 0; i < lines.size(); ++i)
-    if (i == 0 ? given[1].truthy() : given[2].truthy() || !lines[i].empty())
-      lines[i].insert(0, space);
-  return join(lines, "\n");
+  if (given[0].is(Kind::kInt)) space = repeat(Text(" "), given[0].integer());
+  Text text = to_text(input);
+  text.append("\n");
+  Text out;
+  bool first = true;
+  split_lines(text.view(), [&](std::string_view line) {
+    if (!first) out.append("\n");
+    if (first ? given[1].truthy() : given[2].truthy() || !line.empty()) out.append(space);
+    out.append(text.slice(line));
+    first = false;
+  });
+  return out;
 }
 
 Value int_filter(const Value& input, const Arguments& arguments, Renderer&) {
@@ -86,7 +92,7 @@ Value int_filter(const Value& input, const Arguments& arguments, Renderer&) {
   if (input.is(Kind::kFloat)) {
     number = input.number();
   } else if (input.is_string()) {
-    const std::string text(strip(input.text(), std::nullopt, true, true));
+    const std::string text(strip(input.view(), std::nullopt, true, true));
     char* end = nullptr;
     number = std::strtod(text.c_str(), &end);
     if (text.empty() || *end != '\0') return otherwise;
@@ -101,32 +107,34 @@ Value float_filter(const Value& input, const Arguments& arguments, Renderer&) {
   const Value otherwise = arguments.bind("float", {"default"})[0];
   if (input.is_number()) return input.number();
   if (input.is_string()) {
+    const std::string text(input.view());
     char* end = nullptr;
-    const double number = std::strtod(input.text().c_str(), &end);
-    if (!input.text().empty() && *end == '\0') return number;
+    const double number = std::strtod(text.c_str(), &end);
+    if (!text.empty() && *end == '\0') return number;
   }
   return otherwise.is_undefined() ? Value(0.0) : otherwise;
 }
 
-Value abs_filter(const Value& input, const Arguments&, Renderer& renderer) {
+Value abs_filter(const Value& input, const Arguments&, Renderer&) {
   const Value zero = int64_t{0};
-  return less(input, zero, renderer.budget()) ? arithmetic(zero, '-', input, renderer.budget())
-                                              : input;
+  return less(input, zero) ? arithmetic(zero, '-', input) : input;
 }
 
 // "%s of %d" | format(a, b)
 Value format_filter(const Value& input, const Arguments& arguments, Renderer&) {
-  const std::string pattern = to_text(input);
-  std::string out;
+  const Text given = to_text(input);
+  const std::string_view pattern = given.view();
+  Text out;
   size_t next = 0;
+  Budget::look_at(pattern.size());
   for (size_t i = 0; i < pattern.size(); ++i) {
     if (pattern[i] != '%') {
-      out += pattern[i];
+      out.append(given, i, 1);
       continue;
     }
     const char style = i + 1 < pattern.size() ? pattern[++i] : ' ';
     if (style == '%') {
-      out += '%';
+      out.append(given, i, 1);
       continue;
     }
     if (style != 's' && style != 'd' && style != 'r')
@@ -135,17 +143,16 @@ Value format_filter(const Value& input, const Arguments& arguments, Renderer&) {
     const Value& value = arguments.positional[next++];
     if (style == 'd' && !value.is_number()) fail("%d takes a number");
     if (style == 'd') {
-      out += value.is(Kind::kFloat) ? fmt::format("{:.0f}", std::trunc(value.number()))
-                                    : std::to_string(value.integer());
+      out.append(value.is(Kind::kFloat) ? fmt::format("{:.0f}", std::trunc(value.number()))
+                                        : std::to_string(value.integer()));
     } else {
-      out += style == 'r' ? to_repr(value) : to_text(value);
+      out.append(style == 'r' ? to_repr(value) : to_text(value));
     }
-    Budget::check_text(out.size());
   }
   return out;
 }
 
-template <std::string (*kChange)(std::string_view)>
+template <Text (*kChange)(const Text&)>
 Value text_filter(const Value& input, const Arguments&, Renderer&) {
   return kChange(to_text(input));
 }
@@ -170,7 +177,7 @@ const std::map<std::string_view, Filter>& value_filters() {
   return kFilters;
 }
 
-Value apply_filter(const std::string& name, const Value& input, const Arguments& arguments,
+Value apply_filter(std::string_view name, const Value& input, const Arguments& arguments,
                    Renderer& renderer) {
   for (const auto* filters : {&value_filters(), &list_filters()})
     if (const auto found = filters->find(name); found != filters->end())

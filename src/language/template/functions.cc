@@ -14,7 +14,7 @@ using Kind = Value::Kind;
 
 constexpr int64_t kMaxRange = 100'000;  // Jinja's own limit
 
-Value range(const Arguments& arguments, Budget& budget) {
+Value range(const Arguments& arguments) {
   const Value::Items& given = arguments.positional;
   if (given.empty() || given.size() > 3 || !arguments.named.empty())
     fail("range takes one to three numbers");
@@ -33,17 +33,18 @@ Value range(const Arguments& arguments, Budget& budget) {
     numbers.emplace_back(i);
     if (__builtin_add_overflow(i, step, &i)) break;
   }
-  budget.spend(numbers.size());
+  Budget::spend(numbers.size());
   return Value::list(std::move(numbers));
 }
 
 // The pairs of one dict, then those given by name.
 Value::Pairs pairs_of(std::string_view function, const Arguments& arguments) {
   Value::Pairs pairs;
-  for (const Value& given : arguments.positional) {
-    if (!given.is(Kind::kDict)) fail(fmt::format("{} takes a dict or names", function));
-    pairs = given.pairs();
-  }
+  const Value::Items& given = arguments.positional;
+  if (given.size() > 1 || (given.size() == 1 && !given[0].is(Kind::kDict)))
+    fail(fmt::format("{} takes one dict, and names", function));
+  if (given.size() == 1) pairs = given[0].pairs();
+  Budget::spend(pairs.size() + arguments.named.size());
   for (const auto& [name, value] : arguments.named) pairs.emplace_back(name, value);
   return pairs;
 }
@@ -51,19 +52,25 @@ Value::Pairs pairs_of(std::string_view function, const Arguments& arguments) {
 Value make_namespace(const Arguments& arguments) {
   auto data = std::make_shared<NamespaceData>();
   const Value plain = Value::dict(pairs_of("namespace", arguments));
-  for (const auto& [name, value] : plain.pairs()) data->values[to_text(name)] = value;
+  for (const auto& [name, value] : plain.pairs())
+    data->values.insert_or_assign(String(to_text(name).view()), value);
   return data;
 }
 
 Value now(const Arguments& arguments) {
   const Value format = arguments.bind("strftime_now", {"format"})[0];
-  if (!format.is_string()) fail("strftime_now takes a format");
+  constexpr size_t kMostBytes = 200;
+  if (!format.is_string() || format.view().size() > kMostBytes)
+    fail(fmt::format("strftime_now takes a format of at most {} characters", kMostBytes));
+  Budget::spend(10 * (1 + format.view().size()));  // a field takes about a quarter of a microsecond
   const std::time_t seconds = std::time(nullptr);
   std::tm local{};
   localtime_r(&seconds, &local);
   std::array<char, 512> text{};
-  const size_t size = std::strftime(text.data(), text.size(), format.text().c_str(), &local);
-  return std::string(text.data(), size);
+  const std::string pattern(format.view());
+  const size_t size = std::strftime(text.data(), text.size(), pattern.c_str(), &local);
+  return Text({text.data(), size},
+              format.text().any_by_people() ? SourcedText::kPeople : SourcedText::kTemplate);
 }
 
 }  // namespace
@@ -73,13 +80,13 @@ bool is_function(std::string_view name) {
          name == "strftime_now";
 }
 
-Value call_function(std::string_view name, const Arguments& arguments, Budget& budget) {
-  if (name == "range") return range(arguments, budget);
+Value call_function(std::string_view name, const Arguments& arguments) {
+  if (name == "range") return range(arguments);
   if (name == "namespace") return make_namespace(arguments);
   if (name == "dict") return Value::dict(pairs_of("dict", arguments));
   if (name == "strftime_now") return now(arguments);
   const Value message = arguments.bind("raise_exception", {"message"})[0];
-  fail("it says: " + to_text(message).substr(0, 500));
+  fail("it says: " + std::string(to_text(message).view().substr(0, 500)));
 }
 
 }  // namespace fovea::jinja

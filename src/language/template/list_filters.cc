@@ -14,15 +14,15 @@ namespace {
 using Kind = Value::Kind;
 
 // a.b.c of a value, as the filters' `attribute` names it; numbers are places in a list.
-Value attribute_path(Value value, const Value& path, Budget& budget) {
-  if (path.is(Kind::kInt)) return item_of(value, path, budget);
-  for (const std::string& name : split(to_text(path), ".", -1)) {
+Value attribute_path(Value value, const Value& path) {
+  if (path.is(Kind::kInt)) return item_of(value, path);
+  const Text names = to_text(path);
+  split(names.view(), ".", -1, [&](std::string_view name) {
     const bool number =
         !name.empty() && name.size() < 10 &&
         std::all_of(name.begin(), name.end(), [](char c) { return c >= '0' && c <= '9'; });
-    value =
-        number ? item_of(value, int64_t{std::stoi(name)}, budget) : item_of(value, name, budget);
-  }
+    value = number ? item_of(value, int64_t{std::stoi(std::string(name))}) : item_of(value, name);
+  });
   return value;
 }
 
@@ -32,105 +32,106 @@ Value folded(const Value& value, bool case_sensitive) {
 }
 
 // Jinja's map and select take whatever counts as false, such as none, for an empty list.
-Value::Items iterate_if_any(const Value& value, Budget& budget) {
-  return value.truthy() ? iterate(value, budget) : Value::Items();
+Value::Items iterate_if_any(const Value& value) {
+  return value.truthy() ? iterate(value) : Value::Items();
 }
 
-Value items_filter(const Value& input, const Arguments&, Renderer& renderer) {
+Value items_filter(const Value& input, const Arguments&, Renderer&) {
   if (input.is_undefined()) return Value::list({});
   if (!input.is(Kind::kDict)) fail(std::string("items is for a dict, not ") + input.type_name());
-  return call_method(input, "items", {}, renderer.budget());
+  return call_method(input, "items", {});
 }
 
-Value join_filter(const Value& input, const Arguments& arguments, Renderer& renderer) {
+Value join_filter(const Value& input, const Arguments& arguments, Renderer&) {
   const auto given = arguments.bind("join", {"d", "attribute"});
-  std::vector<std::string> parts;
-  for (const Value& item : iterate(input, renderer.budget()))
-    parts.push_back(to_text(
-        given[1].is_undefined() ? item : attribute_path(item, given[1], renderer.budget())));
-  return join(parts, to_text(given[0]));
+  const Text separator = to_text(given[0]);
+  Text out;
+  bool first = true;
+  for (const Value& item : iterate(input)) {
+    if (!first) out.append(separator);
+    out.append(to_text(given[1].is_undefined() ? item : attribute_path(item, given[1])));
+    first = false;
+  }
+  return out;
 }
 
-Value list_filter(const Value& input, const Arguments&, Renderer& renderer) {
-  return Value::list(iterate(input, renderer.budget()));
+Value list_filter(const Value& input, const Arguments&, Renderer&) {
+  return Value::list(iterate(input));
 }
 
-Value first_filter(const Value& input, const Arguments&, Renderer& renderer) {
-  const auto items = iterate(input, renderer.budget());
+Value first_filter(const Value& input, const Arguments&, Renderer&) {
+  if (input.is_string() && !input.text().empty()) return item_of(input, int64_t{0});
+  const auto items = iterate(input);
   return items.empty() ? Value(Undefined{"the first item"}) : items.front();
 }
 
-Value last_filter(const Value& input, const Arguments&, Renderer& renderer) {
-  const auto items = iterate(input, renderer.budget());
+Value last_filter(const Value& input, const Arguments&, Renderer&) {
+  if (input.is_string() && !input.text().empty()) return item_of(input, int64_t{-1});
+  const auto items = iterate(input);
   return items.empty() ? Value(Undefined{"the last item"}) : items.back();
 }
 
-Value reverse_filter(const Value& input, const Arguments&, Renderer& renderer) {
-  auto items = iterate(input, renderer.budget());
+Value reverse_filter(const Value& input, const Arguments&, Renderer&) {
+  if (input.is_string()) return reversed(input.text());
+  auto items = iterate(input);
   std::reverse(items.begin(), items.end());
-  if (!input.is_string()) return Value::list(std::move(items));
-  std::string text;
-  for (const Value& one : items) text += one.text();
-  return text;
+  return Value::list(std::move(items));
 }
 
 // Sorts by keys; stable, as Python's is.
-Value::Items sorted(Value::Items items, const Value::Items& keys, bool backwards, Budget& budget) {
-  std::vector<size_t> order(items.size());
+Value::Items sorted(Value::Items items, const Value::Items& keys, bool backwards) {
+  std::vector<size_t, Counted<size_t>> order(items.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    budget.spend(1);
-    return backwards ? less(keys[b], keys[a], budget) : less(keys[a], keys[b], budget);
+    Budget::spend(1);
+    return backwards ? less(keys[b], keys[a]) : less(keys[a], keys[b]);
   });
   Value::Items out;
   for (const size_t i : order) out.push_back(items[i]);
   return out;
 }
 
-Value sort_filter(const Value& input, const Arguments& arguments, Renderer& renderer) {
+Value sort_filter(const Value& input, const Arguments& arguments, Renderer&) {
   const auto given = arguments.bind("sort", {"reverse", "case_sensitive", "attribute"});
-  Value::Items items = iterate(input, renderer.budget());
+  Value::Items items = iterate(input);
   Value::Items keys;
   for (const Value& item : items)
     keys.push_back(
-        folded(given[2].is_undefined() ? item : attribute_path(item, given[2], renderer.budget()),
-               given[1].truthy()));
-  return Value::list(sorted(std::move(items), keys, given[0].truthy(), renderer.budget()));
+        folded(given[2].is_undefined() ? item : attribute_path(item, given[2]), given[1].truthy()));
+  return Value::list(sorted(std::move(items), keys, given[0].truthy()));
 }
 
 Value dictsort_filter(const Value& input, const Arguments& arguments, Renderer& renderer) {
   const auto given = arguments.bind("dictsort", {"case_sensitive", "by", "reverse"});
-  const bool by_value = given[1].is_string() && given[1].text() == "value";
+  const bool by_value = given[1].is_string() && given[1].view() == "value";
   Value::Items items = items_filter(input, {}, renderer).items();
   Value::Items keys;
   for (const Value& pair : items)
     keys.push_back(folded(pair.items()[by_value ? 1 : 0], given[0].truthy()));
-  return Value::list(sorted(std::move(items), keys, given[2].truthy(), renderer.budget()));
+  return Value::list(sorted(std::move(items), keys, given[2].truthy()));
 }
 
-Value unique_filter(const Value& input, const Arguments& arguments, Renderer& renderer) {
+Value unique_filter(const Value& input, const Arguments& arguments, Renderer&) {
   const auto given = arguments.bind("unique", {"case_sensitive", "attribute"});
-  std::set<std::string> seen;
+  std::set<String, CountedLess, Counted<String>> seen;
   Value::Items kept;
-  for (const Value& item : iterate(input, renderer.budget())) {
-    const Value key =
-        given[1].is_undefined() ? item : attribute_path(item, given[1], renderer.budget());
-    if (seen.insert(to_repr(folded(key, given[0].truthy()))).second) kept.push_back(item);
+  for (const Value& item : iterate(input)) {
+    const Value key = given[1].is_undefined() ? item : attribute_path(item, given[1]);
+    if (seen.emplace(to_repr(folded(key, given[0].truthy())).view()).second) kept.push_back(item);
   }
   return Value::list(std::move(kept));
 }
 
 template <bool kLargest>
-Value extreme_filter(const Value& input, const Arguments& arguments, Renderer& renderer) {
+Value extreme_filter(const Value& input, const Arguments& arguments, Renderer&) {
   const auto given = arguments.bind(kLargest ? "max" : "min", {"case_sensitive", "attribute"});
   Value best = Undefined{"the least or largest item"};
   Value best_key;
-  for (const Value& item : iterate(input, renderer.budget())) {
+  for (const Value& item : iterate(input)) {
     const Value key =
-        folded(given[1].is_undefined() ? item : attribute_path(item, given[1], renderer.budget()),
-               given[0].truthy());
-    const bool better = best.is_undefined() || (kLargest ? less(best_key, key, renderer.budget())
-                                                         : less(key, best_key, renderer.budget()));
+        folded(given[1].is_undefined() ? item : attribute_path(item, given[1]), given[0].truthy());
+    const bool better =
+        best.is_undefined() || (kLargest ? less(best_key, key) : less(key, best_key));
     if (!better) continue;
     best = item;
     best_key = key;
@@ -138,38 +139,37 @@ Value extreme_filter(const Value& input, const Arguments& arguments, Renderer& r
   return best;
 }
 
-Value sum_filter(const Value& input, const Arguments& arguments, Renderer& renderer) {
+Value sum_filter(const Value& input, const Arguments& arguments, Renderer&) {
   const auto given = arguments.bind("sum", {"attribute", "start"});
   Value total = given[1].is_undefined() ? Value(int64_t{0}) : given[1];
-  for (const Value& item : iterate(input, renderer.budget()))
+  for (const Value& item : iterate(input))
     total = arithmetic(total, '+',
                        given[0].is_undefined() || given[0].is(Kind::kNone)
                            ? item
-                           : attribute_path(item, given[0], renderer.budget()),
-                       renderer.budget());
+                           : attribute_path(item, given[0]));
   return total;
 }
 
 // map(attribute="a", default=b), or map("filter", arguments...)
 Value map_filter(const Value& input, const Arguments& arguments, Renderer& renderer) {
   Value::Items out;
-  const Value::Items items = iterate_if_any(input, renderer.budget());
+  const Value::Items items = iterate_if_any(input);
   if (arguments.positional.empty()) {
     const auto given = arguments.bind("map", {"attribute", "default"});
     if (given[0].is_undefined()) fail("map takes a filter or an attribute");
     for (const Value& item : items) {
-      const Value found = attribute_path(item, given[0], renderer.budget());
+      const Value found = attribute_path(item, given[0]);
       out.push_back(found.is_undefined() ? given[1] : found);
     }
     return Value::list(std::move(out));
   }
   Arguments rest = arguments;
   rest.positional.erase(rest.positional.begin());
-  const std::string name = to_text(arguments.positional[0]);
+  const Text name = to_text(arguments.positional[0]);
   for (const Value& item : items) {
-    renderer.budget().spend(item.cost());
-    out.push_back(apply_filter(name, item, rest, renderer));
-    renderer.budget().spend(out.back().cost());
+    Budget::spend(item.cost());
+    out.push_back(apply_filter(name.view(), item, rest, renderer));
+    Budget::spend(out.back().cost());
   }
   return Value::list(std::move(out));
 }
@@ -177,7 +177,7 @@ Value map_filter(const Value& input, const Arguments& arguments, Renderer& rende
 // select("test", arguments...), selectattr("attribute", "test", arguments...); without a test, what
 // counts as true. reject and rejectattr keep the others.
 template <bool kByAttribute, bool kKeep>
-Value select_filter(const Value& input, const Arguments& arguments, Renderer& renderer) {
+Value select_filter(const Value& input, const Arguments& arguments, Renderer&) {
   Arguments rest = arguments;
   const auto take = [&rest] {
     Value first = rest.positional.empty() ? Value() : rest.positional.front();
@@ -187,13 +187,13 @@ Value select_filter(const Value& input, const Arguments& arguments, Renderer& re
   const Value attribute = kByAttribute ? take() : Value();
   if (kByAttribute && attribute.is_undefined()) fail("selectattr takes an attribute");
   const Value test = take();
+  const Text name = to_text(test);
   Value::Items kept;
-  for (const Value& item : iterate_if_any(input, renderer.budget())) {
-    renderer.budget().spend(1);
-    const Value looked = kByAttribute ? attribute_path(item, attribute, renderer.budget()) : item;
-    const bool holds = test.is_undefined()
-                           ? looked.truthy()
-                           : apply_test(to_text(test), looked, rest, renderer.budget());
+  for (const Value& item : iterate_if_any(input)) {
+    Budget::spend(1);
+    const Value looked = kByAttribute ? attribute_path(item, attribute) : item;
+    const bool holds =
+        test.is_undefined() ? looked.truthy() : apply_test(name.view(), looked, rest);
     if (holds == kKeep) kept.push_back(item);
   }
   return Value::list(std::move(kept));

@@ -16,11 +16,7 @@ namespace {
 using Kind = Value::Kind;
 using Method = Value (*)(const Value& self, const Arguments& arguments);
 
-Value list_of(const std::vector<std::string>& texts) {
-  return Value::list(Value::Items(texts.begin(), texts.end()));
-}
-
-const std::string& text_of(const Value& value, const char* method) {
+const Text& text_of(const Value& value, const char* method) {
   if (!value.is_string()) fail(fmt::format("{} takes a text, not {}", method, value.type_name()));
   return value.text();
 }
@@ -28,7 +24,7 @@ const std::string& text_of(const Value& value, const char* method) {
 // A text, or nothing for none and what is not given.
 std::optional<std::string_view> optional_text(const Value& value, const char* method) {
   if (value.is_undefined() || value.is(Kind::kNone)) return std::nullopt;
-  return text_of(value, method);
+  return text_of(value, method).view();
 }
 
 int64_t whole(const Value& value, int64_t otherwise, const char* method) {
@@ -40,61 +36,79 @@ int64_t whole(const Value& value, int64_t otherwise, const char* method) {
 
 Value strip_by(const Value& self, const Arguments& arguments, bool left, bool right) {
   const Value set = arguments.bind("strip", {"chars"})[0];
-  return std::string(strip(self.text(), optional_text(set, "strip"), left, right));
+  return self.text().slice(strip(self.view(), optional_text(set, "strip"), left, right));
 }
 
 // str.startswith and str.endswith take one text or a tuple of them.
 template <class Holds>
 Value any_affix(const Arguments& arguments, const char* method, const Holds& holds) {
   const Value given = arguments.bind(method, {"affix"})[0];
-  if (!given.is_tuple()) return Value(holds(text_of(given, method)));
-  return Value(std::any_of(given.items().begin(), given.items().end(),
-                           [&](const Value& one) { return holds(text_of(one, method)); }));
+  const auto holds_one = [&](const Value& one) {
+    Budget::look_at(text_of(one, method).size());
+    return holds(one.view());
+  };
+  if (!given.is_tuple()) return Value(holds_one(given));
+  return Value(std::any_of(given.items().begin(), given.items().end(), holds_one));
 }
 
 Value split_text(const Value& self, const Arguments& arguments) {
   const auto given = arguments.bind("split", {"sep", "maxsplit"});
-  return list_of(
-      split(self.text(), optional_text(given[0], "split"), whole(given[1], -1, "split")));
+  Value::Items parts;
+  split(self.view(), optional_text(given[0], "split"), whole(given[1], -1, "split"),
+        [&](std::string_view part) { parts.emplace_back(self.text().slice(part)); });
+  return Value::list(std::move(parts));
+}
+
+Value split_lines_of(const Value& self, const Arguments& /*unused*/) {
+  Value::Items lines;
+  split_lines(self.view(),
+              [&](std::string_view line) { lines.emplace_back(self.text().slice(line)); });
+  return Value::list(std::move(lines));
 }
 
 Value replace_text(const Value& self, const Arguments& arguments) {
   const auto given = arguments.bind("replace", {"old", "new", "count"});
-  return replace(self.text(), text_of(given[0], "replace"), text_of(given[1], "replace"),
+  return replace(self.text(), text_of(given[0], "replace").view(), text_of(given[1], "replace"),
                  whole(given[2], -1, "replace"));
 }
 
 Value join_texts(const Value& self, const Arguments& arguments) {
-  Budget budget;
-  std::vector<std::string> parts;
-  for (const Value& part : iterate(arguments.bind("join", {"iterable"})[0], budget))
-    parts.push_back(text_of(part, "join"));
-  return join(parts, self.text());
+  Text out;
+  bool first = true;
+  for (const Value& part : iterate(arguments.bind("join", {"iterable"})[0])) {
+    if (!first) out.append(self.text());
+    out.append(text_of(part, "join"));
+    first = false;
+  }
+  return out;
 }
 
 // "{} and {name}".format(...): fields without further style.
 Value format_text(const Value& self, const Arguments& arguments) {
-  const std::string& pattern = self.text();
-  std::string out;
+  const std::string_view pattern = self.view();
+  Text out;
   size_t next = 0;
+  Budget::look_at(pattern.size());
   for (size_t i = 0; i < pattern.size(); ++i) {
     const char c = pattern[i];
     const bool doubled = i + 1 < pattern.size() && pattern[i + 1] == c;
     if ((c != '{' && c != '}') || doubled) {
-      out += c;
+      out.append(self.text(), i, 1);
       if (c == '{' || c == '}') ++i;
       continue;
     }
     const size_t end = pattern.find('}', i);
-    if (c == '}' || end == std::string::npos) fail("format has a single brace");
-    std::string field = pattern.substr(i + 1, end - i - 1);
-    if (field.ends_with(":d") || field.ends_with(":s")) field.resize(field.size() - 2);
+    if (c == '}' || end == std::string_view::npos) fail("format has a single brace");
+    std::string_view field = pattern.substr(i + 1, end - i - 1);
+    if (field.ends_with(":d") || field.ends_with(":s")) field.remove_suffix(2);
+    Budget::spend(1 + arguments.named.size());
     const bool numbered = field.size() < 4 && std::all_of(field.begin(), field.end(), [](char d) {
                             return d >= '0' && d <= '9';
                           });
     Value value;
     if (numbered) {
-      const size_t place = field.empty() ? next++ : static_cast<size_t>(std::stoi(field));
+      const size_t place =
+          field.empty() ? next++ : static_cast<size_t>(std::stoi(std::string(field)));
       if (place >= arguments.positional.size()) fail("format has more fields than arguments");
       value = arguments.positional[place];
     } else {
@@ -104,28 +118,30 @@ Value format_text(const Value& self, const Arguments& arguments) {
         fail(fmt::format("format knows no field '{{{}}}'", field.substr(0, 40)));
       value = named->second;
     }
-    out += to_text(value);
-    Budget::check_text(out.size());
+    out.append(to_text(value));
     i = end;
   }
   return out;
 }
 
 Value find_text(const Value& self, const Arguments& arguments) {
-  const size_t at = self.text().find(text_of(arguments.bind("find", {"sub"})[0], "find"));
-  if (at == std::string::npos) return int64_t{-1};
-  return static_cast<int64_t>(count_characters(std::string_view(self.text()).substr(0, at)));
+  const Value part = arguments.bind("find", {"sub"})[0];
+  const size_t at = find(self.view(), text_of(part, "find").view());
+  if (at == std::string_view::npos) return int64_t{-1};
+  return static_cast<int64_t>(count_characters(self.view().substr(0, at)));
 }
 
 Value count_text(const Value& self, const Arguments& arguments) {
   const Value part = arguments.bind("count", {"sub"})[0];
   if (text_of(part, "count").empty())
-    return static_cast<int64_t>(count_characters(self.text()) + 1);
-  return static_cast<int64_t>(split(self.text(), part.text(), -1).size()) - 1;
+    return static_cast<int64_t>(count_characters(self.view()) + 1);
+  int64_t count = -1;
+  split(self.view(), part.view(), -1, [&](std::string_view) { ++count; });
+  return count;
 }
 
 template <class Each>
-bool all_characters(const std::string& text, const Each& each) {
+bool all_characters(std::string_view text, const Each& each) {
   return !text.empty() && std::all_of(text.begin(), text.end(), each);
 }
 
@@ -137,16 +153,15 @@ const std::map<std::string_view, Method>& text_methods() {
       {"startswith",
        [](const Value& s, const Arguments& a) {
          return any_affix(a, "startswith",
-                          [&](const std::string& affix) { return s.text().starts_with(affix); });
+                          [&](std::string_view affix) { return s.view().starts_with(affix); });
        }},
       {"endswith",
        [](const Value& s, const Arguments& a) {
          return any_affix(a, "endswith",
-                          [&](const std::string& affix) { return s.text().ends_with(affix); });
+                          [&](std::string_view affix) { return s.view().ends_with(affix); });
        }},
       {"split", split_text},
-      {"splitlines",
-       [](const Value& s, const Arguments&) { return list_of(split_lines(s.text())); }},
+      {"splitlines", split_lines_of},
       {"replace", replace_text},
       {"join", join_texts},
       {"format", format_text},
@@ -158,7 +173,7 @@ const std::map<std::string_view, Method>& text_methods() {
       {"capitalize", [](const Value& s, const Arguments&) { return Value(capitalize(s.text())); }},
       {"isdigit",
        [](const Value& s, const Arguments&) {
-         return Value(all_characters(s.text(), [](char c) { return c >= '0' && c <= '9'; }));
+         return Value(all_characters(s.view(), [](char c) { return c >= '0' && c <= '9'; }));
        }},
   };
   return kMethods;
@@ -217,10 +232,9 @@ bool has_method(const Value& self, std::string_view name) {
   return self.is(Kind::kList) && (changes(name) || name == "index" || name == "count");
 }
 
-Value call_method(const Value& self, std::string_view name, const Arguments& arguments,
-                  Budget& budget) {
-  budget.spend(self.cost());
-  for (const Value& given : arguments.positional) budget.spend(given.cost());
+Value call_method(const Value& self, std::string_view name, const Arguments& arguments) {
+  Budget::spend(self.cost());
+  for (const Value& given : arguments.positional) Budget::spend(given.cost());
   if (self.is_string()) return text_methods().at(name)(self, arguments);
   if (self.is(Kind::kLoop)) return cycle(self, arguments);
   if (changes(name))
@@ -229,7 +243,7 @@ Value call_method(const Value& self, std::string_view name, const Arguments& arg
   const Value wanted = arguments.bind(name, {"value"})[0];
   int64_t count = 0;
   for (size_t i = 0; i < self.items().size(); ++i) {
-    if (!equal(self.items()[i], wanted, budget)) continue;
+    if (!equal(self.items()[i], wanted)) continue;
     if (name == "index") return static_cast<int64_t>(i);
     ++count;
   }

@@ -214,7 +214,7 @@ ExpressionPtr Parser::primary() {
     case Token::Kind::kString: {
       std::string text = token.text;
       while (current().kind == Token::Kind::kString) text += take().text;
-      node->value = std::move(text);
+      node->value = text;
       return node;
     }
     case Token::Kind::kInteger: {

@@ -10,63 +10,63 @@ namespace {
 
 using Kind = Value::Kind;
 
-// Containers may share their parts, so a small value can print without end.
-void append(std::string& out, std::string_view text) {
-  out += text;
-  Budget::check_text(out.size());
-}
-
-void append_repr(std::string& out, const Value& value) {
-  if (value.is_string()) return append(out, repr_quoted(value.text()));
+void append_repr(Text& out, const Value& value) {
+  Budget::spend(1);
+  if (value.is_string()) return append_repr(out, value.text());
   if (value.is(Kind::kList)) {
-    append(out, value.is_tuple() ? "(" : "[");
+    out.append(value.is_tuple() ? "(" : "[");
     for (size_t i = 0; i < value.items().size(); ++i) {
-      if (i > 0) append(out, ", ");
+      if (i > 0) out.append(", ");
       append_repr(out, value.items()[i]);
     }
-    if (value.is_tuple()) return append(out, value.items().size() == 1 ? ",)" : ")");
-    return append(out, "]");
+    if (value.is_tuple()) return out.append(value.items().size() == 1 ? ",)" : ")");
+    return out.append("]");
   }
   if (value.is(Kind::kDict)) {
-    append(out, "{");
+    out.append("{");
     for (size_t i = 0; i < value.pairs().size(); ++i) {
-      append(out, (i > 0 ? ", " : "") + to_repr(value.pairs()[i].first) + ": ");
+      if (i > 0) out.append(", ");
+      append_repr(out, value.pairs()[i].first);
+      out.append(": ");
       append_repr(out, value.pairs()[i].second);
     }
-    return append(out, "}");
+    return out.append("}");
   }
-  append(out, value.is_undefined() ? "Undefined" : to_text(value));
+  out.append(value.is_undefined() ? Text("Undefined") : to_text(value));
 }
 
 class JsonWriter {
  public:
   explicit JsonWriter(const JsonStyle& style) : style_(style) {
     separator_ =
-        style.item_separator.empty() ? (style.indent < 0 ? ", " : ",") : style.item_separator;
+        style.item_separator.empty() ? Text(style.indent < 0 ? ", " : ",") : style.item_separator;
   }
 
-  std::string write(const Value& value) {
+  Text write(const Value& value) {
     add(value, 0);
     return std::move(out_);
   }
 
  private:
   void line(int depth) {
-    if (style_.indent >= 0) append(out_, "\n" + repeat(" ", int64_t{style_.indent} * depth));
+    if (style_.indent < 0) return;
+    out_.append("\n");
+    out_.append(repeat(Text(" "), int64_t{style_.indent} * depth));
   }
 
   void add(const Value& value, int depth) {
+    Budget::spend(1);
     switch (value.kind()) {
       case Kind::kNone:
-        return append(out_, "null");
+        return out_.append("null");
       case Kind::kBool:
-        return append(out_, value.boolean() ? "true" : "false");
+        return out_.append(value.boolean() ? "true" : "false");
       case Kind::kInt:
-        return append(out_, std::to_string(value.integer()));
+        return out_.append(std::to_string(value.integer()));
       case Kind::kFloat:
-        return append(out_, number(value.number()));
+        return out_.append(number(value.number()));
       case Kind::kString:
-        return append(out_, json_quoted(value.text(), style_.ascii));
+        return append_json(out_, value.text(), style_.ascii);
       case Kind::kList:
         return add_list(value.items(), depth);
       case Kind::kDict:
@@ -84,57 +84,62 @@ class JsonWriter {
   }
 
   // Keys that are no texts become some, as JSON writes them.
-  static std::string key(const Value& value) {
+  static Text key(const Value& value) {
     return value.is_string() ? value.text() : to_json(value, {});
   }
 
   void add_list(const Value::Items& items, int depth) {
-    if (items.empty()) return append(out_, "[]");
-    append(out_, "[");
+    if (items.empty()) return out_.append("[]");
+    out_.append("[");
     for (size_t i = 0; i < items.size(); ++i) {
-      if (i > 0) append(out_, separator_);
+      if (i > 0) out_.append(separator_);
       line(depth + 1);
       add(items[i], depth + 1);
     }
     line(depth);
-    append(out_, "]");
+    out_.append("]");
   }
 
-  void add_dict(Value::Pairs pairs, int depth) {
-    if (pairs.empty()) return append(out_, "{}");
+  void add_dict(const Value::Pairs& pairs, int depth) {
+    if (pairs.empty()) return out_.append("{}");
+    Budget::spend(pairs.size());
+    std::vector<std::pair<Text, const Value*>, Counted<std::pair<Text, const Value*>>> written;
+    for (const auto& [name, value] : pairs) written.emplace_back(key(name), &value);
     if (style_.sort_keys)
-      std::sort(pairs.begin(), pairs.end(),
-                [](const auto& a, const auto& b) { return key(a.first) < key(b.first); });
-    append(out_, "{");
-    for (size_t i = 0; i < pairs.size(); ++i) {
-      if (i > 0) append(out_, separator_);
+      std::sort(written.begin(), written.end(), [](const auto& a, const auto& b) {
+        return CountedLess()(a.first.view(), b.first.view());
+      });
+    out_.append("{");
+    for (size_t i = 0; i < written.size(); ++i) {
+      if (i > 0) out_.append(separator_);
       line(depth + 1);
-      append(out_, json_quoted(key(pairs[i].first), style_.ascii) + style_.key_separator);
-      add(pairs[i].second, depth + 1);
+      append_json(out_, written[i].first, style_.ascii);
+      out_.append(style_.key_separator);
+      add(*written[i].second, depth + 1);
     }
     line(depth);
-    append(out_, "}");
+    out_.append("}");
   }
 
   const JsonStyle& style_;
-  std::string separator_;
-  std::string out_;
+  Text separator_;
+  Text out_;
 };
 
 }  // namespace
 
-std::string to_text(const Value& value) {
+Text to_text(const Value& value) {
   switch (value.kind()) {
     case Kind::kUndefined:
-      return "";
+      return {};
     case Kind::kNone:
-      return "None";
+      return Text("None");
     case Kind::kBool:
-      return value.boolean() ? "True" : "False";
+      return Text(value.boolean() ? "True" : "False");
     case Kind::kInt:
-      return std::to_string(value.integer());
+      return Text(std::to_string(value.integer()));
     case Kind::kFloat:
-      return number_text(value.number());
+      return Text(number_text(value.number()));
     case Kind::kString:
       return value.text();
     case Kind::kList:
@@ -145,14 +150,12 @@ std::string to_text(const Value& value) {
   }
 }
 
-std::string to_repr(const Value& value) {
-  std::string out;
+Text to_repr(const Value& value) {
+  Text out;
   append_repr(out, value);
   return out;
 }
 
-std::string to_json(const Value& value, const JsonStyle& style) {
-  return JsonWriter(style).write(value);
-}
+Text to_json(const Value& value, const JsonStyle& style) { return JsonWriter(style).write(value); }
 
 }  // namespace fovea::jinja

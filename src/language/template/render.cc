@@ -7,19 +7,21 @@
 
 namespace fovea::jinja {
 
-void Scope::set(const std::string& name, Value value) {
-  for (auto& [known, old] : values_) {
-    if (known != name) continue;
-    old = std::move(value);
-    return;
+void Scope::set(std::string_view name, Value value) {
+  const auto found = values_.find(name);
+  if (found == values_.end()) {
+    values_.emplace(name, std::move(value));
+  } else {
+    found->second = std::move(value);
   }
-  values_.emplace_back(name, std::move(value));
 }
 
 const Value* Scope::find(std::string_view name) const {
-  for (const Scope* scope = this; scope != nullptr; scope = scope->parent_)
-    for (const auto& [known, value] : scope->values_)
-      if (known == name) return &value;
+  for (const Scope* scope = this; scope != nullptr; scope = scope->parent_) {
+    Budget::spend(1);
+    const auto found = scope->values_.find(name);
+    if (found != scope->values_.end()) return &found->second;
+  }
   return nullptr;
 }
 
@@ -28,6 +30,7 @@ Value::Items Arguments::bind(std::string_view function,
   if (positional.size() > parameters.size())
     fail(fmt::format("{} takes {} arguments, not {}", function, parameters.size(),
                      positional.size()));
+  Budget::spend(named.size());
   Value::Items values = positional;
   values.resize(parameters.size());
   for (const auto& [name, value] : named) {
@@ -38,50 +41,48 @@ Value::Items Arguments::bind(std::string_view function,
   return values;
 }
 
-std::string Renderer::render(const Body& body, Scope& scope) {
-  std::string out;
+Text Renderer::render(const Body& body, Scope& scope) {
+  Text out;
   run(body, scope, out);
   return out;
 }
 
-Renderer::Flow Renderer::run(const Body& body, Scope& scope, std::string& out) {
+Renderer::Flow Renderer::run(const Body& body, Scope& scope, Text& out) {
   const Depth depth(depth_);
   for (const Statement& node : body) {
-    budget_.spend(1);
+    Budget::spend(4);
     const Flow flow = run(node, scope, out);
-    Budget::check_text(out.size());
     if (flow != Flow::kNext) return flow;
   }
   return Flow::kNext;
 }
 
-Renderer::Flow Renderer::run(const Statement& node, Scope& scope, std::string& out) {
+Renderer::Flow Renderer::run(const Statement& node, Scope& scope, Text& out) {
   switch (node.kind) {
     case Statement::Kind::kText:
-      out += node.name;
+      out.append(node.name);
       break;
     case Statement::Kind::kOutput:
-      out += to_text(evaluate(*node.expressions[0], scope));
+      out.append(to_text(evaluate(*node.expressions[0], scope)));
       break;
     case Statement::Kind::kIf:
       return run_if(node, scope, out);
     case Statement::Kind::kFor:
       return run_for(node, scope, out);
     case Statement::Kind::kSet:
-      assign(node, evaluate(*node.expressions[0], scope), scope, budget_);
+      assign(node, evaluate(*node.expressions[0], scope), scope);
       break;
     case Statement::Kind::kSetBlock:
-      assign(node, filtered_block(node, scope), scope, budget_);
+      assign(node, filtered_block(node, scope), scope);
       break;
     case Statement::Kind::kMacro:
-      scope.set(node.name,
-                std::make_shared<const Callable>(Callable{&node, &scope, node.name, {}}));
+      scope.set(node.name, std::make_shared<const Callable>(Callable{&node, &scope, "", {}}));
       break;
     case Statement::Kind::kFilter:
-      out += to_text(filtered_block(node, scope));
+      out.append(to_text(filtered_block(node, scope)));
       break;
     case Statement::Kind::kScope:
-      out += block_text(node, scope);
+      out.append(block_text(node, scope));
       break;
     case Statement::Kind::kBreak:
       return Flow::kBreak;
@@ -91,7 +92,7 @@ Renderer::Flow Renderer::run(const Statement& node, Scope& scope, std::string& o
   return Flow::kNext;
 }
 
-Renderer::Flow Renderer::run_if(const Statement& node, Scope& scope, std::string& out) {
+Renderer::Flow Renderer::run_if(const Statement& node, Scope& scope, Text& out) {
   for (size_t i = 0; i < node.bodies.size(); ++i)
     if (i == node.expressions.size() || evaluate(*node.expressions[i], scope).truthy())
       return run(node.bodies[i], scope, out);
@@ -101,10 +102,9 @@ Renderer::Flow Renderer::run_if(const Statement& node, Scope& scope, std::string
 namespace {
 
 // Gives a loop's or an assignment's names their values: all to one, or one each.
-void unpack(const std::vector<std::string>& names, const Value& value, Scope& scope,
-            Budget& budget) {
+void unpack(const std::vector<std::string>& names, const Value& value, Scope& scope) {
   if (names.size() == 1) return scope.set(names[0], value);
-  const Value::Items items = iterate(value, budget);
+  const Value::Items items = iterate(value);
   if (items.size() != names.size())
     fail(fmt::format("{} values cannot be given to {} names", items.size(), names.size()));
   for (size_t i = 0; i < names.size(); ++i) scope.set(names[i], items[i]);
@@ -112,14 +112,13 @@ void unpack(const std::vector<std::string>& names, const Value& value, Scope& sc
 
 }  // namespace
 
-Renderer::Flow Renderer::run_for(const Statement& node, Scope& scope, std::string& out) {
-  auto items =
-      std::make_shared<Value::Items>(iterate(evaluate(*node.expressions[0], scope), budget_));
+Renderer::Flow Renderer::run_for(const Statement& node, Scope& scope, Text& out) {
+  auto items = std::make_shared<Value::Items>(iterate(evaluate(*node.expressions[0], scope)));
   if (const Expression* condition = node.expressions[1].get(); condition != nullptr) {
     Value::Items kept;
     for (const Value& item : *items) {
       Scope inner(&scope);
-      unpack(node.names, item, inner, budget_);
+      unpack(node.names, item, inner);
       if (evaluate(*condition, inner).truthy()) kept.push_back(item);
     }
     *items = std::move(kept);
@@ -127,7 +126,7 @@ Renderer::Flow Renderer::run_for(const Statement& node, Scope& scope, std::strin
   for (size_t i = 0; i < items->size(); ++i) {
     Scope inner(&scope);
     inner.set("loop", std::make_shared<const LoopData>(LoopData{items, i}));
-    unpack(node.names, (*items)[i], inner, budget_);
+    unpack(node.names, (*items)[i], inner);
     if (run(node.bodies[0], inner, out) == Flow::kBreak) break;
   }
   if (items->empty()) {
@@ -137,7 +136,7 @@ Renderer::Flow Renderer::run_for(const Statement& node, Scope& scope, std::strin
   return Flow::kNext;
 }
 
-std::string Renderer::block_text(const Statement& node, Scope& scope) {
+Text Renderer::block_text(const Statement& node, Scope& scope) {
   Scope inner(&scope);
   return render(node.bodies[0], inner);
 }
@@ -150,8 +149,8 @@ Value Renderer::filtered_block(const Statement& node, Scope& scope) {
   return evaluate(*node.expressions[0], inner);
 }
 
-void Renderer::assign(const Statement& node, const Value& value, Scope& scope, Budget& budget) {
-  if (node.name.empty()) return unpack(node.names, value, scope, budget);
+void Renderer::assign(const Statement& node, const Value& value, Scope& scope) {
+  if (node.name.empty()) return unpack(node.names, value, scope);
   const Value* target = scope.find(node.names[0]);
   if (target == nullptr || !target->is(Value::Kind::kNamespace))
     fail(fmt::format("line {}: {} is no namespace, so {}.{} cannot be set", node.line,
@@ -161,10 +160,10 @@ void Renderer::assign(const Statement& node, const Value& value, Scope& scope, B
   if (value.is(Value::Kind::kNamespace) || value.is(Value::Kind::kCallable) ||
       value.is(Value::Kind::kLoop))
     fail(fmt::format("line {}: a {} cannot be kept in a namespace", node.line, value.type_name()));
-  target->name_space().values[node.name] = value;
+  target->name_space().values.insert_or_assign(String(node.name), value);
 }
 
-std::string Renderer::call_macro(const Callable& macro, const Arguments& arguments) {
+Text Renderer::call_macro(const Callable& macro, const Arguments& arguments) {
   const Depth depth(depth_);
   const Statement& node = *macro.macro;
   if (arguments.positional.size() > node.names.size())
@@ -173,6 +172,7 @@ std::string Renderer::call_macro(const Callable& macro, const Arguments& argumen
   Scope scope(macro.scope);
   for (size_t i = 0; i < node.names.size(); ++i) {
     const std::string& name = node.names[i];
+    Budget::spend(1 + arguments.named.size());
     const auto named = std::find_if(arguments.named.begin(), arguments.named.end(),
                                     [&](const auto& pair) { return pair.first == name; });
     const size_t first_default = node.names.size() - node.expressions.size();
@@ -195,8 +195,8 @@ Value Renderer::call(const Value& callee, const Arguments& arguments) {
     fail(std::string("a ") + callee.type_name() + " cannot be called");
   const Callable& callable = callee.callable();
   if (callable.macro != nullptr) return call_macro(callable, arguments);
-  if (callable.self.is_undefined()) return call_function(callable.name, arguments, budget_);
-  return call_method(callable.self, callable.name, arguments, budget_);
+  if (callable.self.is_undefined()) return call_function(callable.name, arguments);
+  return call_method(callable.self, callable.name, arguments);
 }
 
 }  // namespace fovea::jinja

@@ -17,17 +17,17 @@ namespace fovea::jinja {
 class Scope {
  public:
   explicit Scope(const Scope* parent = nullptr) : parent_(parent) {}
-  void set(const std::string& name, Value value);
+  void set(std::string_view name, Value value);
   const Value* find(std::string_view name) const;  // null: not there
 
  private:
   const Scope* parent_;
-  std::vector<std::pair<std::string, Value>> values_;
+  Names values_;
 };
 
 struct Arguments {
   Value::Items positional;
-  std::vector<std::pair<std::string, Value>> named;
+  std::vector<std::pair<std::string_view, Value>> named;  // by the template's own names
 
   // One value for each parameter, undefined where none is given; more or others are an error.
   Value::Items bind(std::string_view function,
@@ -36,23 +36,22 @@ struct Arguments {
 
 class Renderer {
  public:
-  std::string render(const Body& body, Scope& scope);
+  Text render(const Body& body, Scope& scope);
   Value evaluate(const Expression& node, Scope& scope);
   Value call(const Value& callee, const Arguments& arguments);
-  Budget& budget() { return budget_; }
 
  private:
   enum class Flow { kNext, kBreak, kContinue };
 
   // Statements
-  Flow run(const Body& body, Scope& scope, std::string& out);
-  Flow run(const Statement& node, Scope& scope, std::string& out);
-  Flow run_if(const Statement& node, Scope& scope, std::string& out);
-  Flow run_for(const Statement& node, Scope& scope, std::string& out);
-  std::string block_text(const Statement& node, Scope& scope);
+  Flow run(const Body& body, Scope& scope, Text& out);
+  Flow run(const Statement& node, Scope& scope, Text& out);
+  Flow run_if(const Statement& node, Scope& scope, Text& out);
+  Flow run_for(const Statement& node, Scope& scope, Text& out);
+  Text block_text(const Statement& node, Scope& scope);
   Value filtered_block(const Statement& node, Scope& scope);
-  static void assign(const Statement& node, const Value& value, Scope& scope, Budget& budget);
-  std::string call_macro(const Callable& macro, const Arguments& arguments);
+  static void assign(const Statement& node, const Value& value, Scope& scope);
+  Text call_macro(const Callable& macro, const Arguments& arguments);
 
   // Expressions
   Value evaluate_parts(const Expression& node, Scope& scope);
@@ -72,25 +71,22 @@ class Renderer {
     int& depth;
   };
 
-  Budget budget_;
   int depth_ = 0;
 };
 
 // The names a template finds everywhere: range, namespace, dict, raise_exception, strftime_now.
 bool is_function(std::string_view name);
-Value call_function(std::string_view name, const Arguments& arguments, Budget& budget);
+Value call_function(std::string_view name, const Arguments& arguments);
 
 bool has_method(const Value& self, std::string_view name);
-Value call_method(const Value& self, std::string_view name, const Arguments& arguments,
-                  Budget& budget);
+Value call_method(const Value& self, std::string_view name, const Arguments& arguments);
 
-Value attribute_of(const Value& self, const std::string& name);
-Value item_of(const Value& self, const Value& key, Budget& budget);
-Value arithmetic(const Value& a, char operation, const Value& b, Budget& budget);
+Value attribute_of(const Value& self, std::string_view name);
+Value item_of(const Value& self, const Value& key);
+Value arithmetic(const Value& a, char operation, const Value& b);
 
-Value apply_filter(const std::string& name, const Value& input, const Arguments& arguments,
+Value apply_filter(std::string_view name, const Value& input, const Arguments& arguments,
                    Renderer& renderer);
-bool apply_test(const std::string& name, const Value& input, const Arguments& arguments,
-                Budget& budget);
+bool apply_test(std::string_view name, const Value& input, const Arguments& arguments);
 
 }  // namespace fovea::jinja

@@ -7,19 +7,20 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstring>
 
-#include "language/template/value.h"
 #include "language/tokenizer/unicode.h"
 
 namespace fovea::jinja {
 namespace {
 
-// Calls visit(code point, its bytes) for every character.
+// Calls visit(code point, its bytes, where they start) for every character.
 template <class Visit>
 void for_each_character(std::string_view text, const Visit& visit) {
   for (size_t i = 0; i < text.size();) {
     const CodePoint c = read_code_point(text.data() + i);
-    visit(c.value, text.substr(i, c.bytes));
+    Budget::spend(c.bytes);
+    visit(c.value, text.substr(i, c.bytes), i);
     i += c.bytes;
   }
 }
@@ -31,29 +32,38 @@ uint32_t lower_of(uint32_t c) {
   return static_cast<uint32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c)));
 }
 
-bool in_set(std::string_view character, std::optional<std::string_view> set) {
-  if (!set) return is_space(read_code_point(character.data()).value);
-  return set->find(character) != std::string_view::npos;
+// Each character becomes change(it, whether it is the first).
+template <class Change>
+Text changed(const Text& text, const Change& change) {
+  Text out;
+  std::string one;
+  for_each_character(text.view(), [&](uint32_t c, std::string_view, size_t at) {
+    one.clear();
+    append_utf8(one, change(c, at == 0));
+    out.append_from(text, at, one);
+  });
+  return out;
 }
 
-std::vector<std::string> split_by_spaces(std::string_view text, int64_t max) {
-  std::vector<std::string> parts;
+bool in_set(std::string_view character, std::optional<std::string_view> set) {
+  if (!set) return is_space(read_code_point(character.data()).value);
+  return find(*set, character) != std::string_view::npos;
+}
+
+void split_by_spaces(std::string_view text, int64_t max, const OnPart& on_part) {
   std::string_view rest = strip(text, std::nullopt, true, false);
-  while (!rest.empty()) {
-    if (max >= 0 && static_cast<int64_t>(parts.size()) >= max) {
-      parts.emplace_back(strip(rest, std::nullopt, false, true));
-      break;
-    }
+  for (int64_t cuts = 0; !rest.empty(); ++cuts) {
+    if (max >= 0 && cuts >= max) return on_part(strip(rest, std::nullopt, false, true));
     size_t end = 0;
     while (end < rest.size()) {
       const CodePoint c = read_code_point(rest.data() + end);
       if (is_space(c.value)) break;
       end += c.bytes;
     }
-    parts.emplace_back(rest.substr(0, end));
+    Budget::look_at(end);
+    on_part(rest.substr(0, end));
     rest = strip(rest.substr(end), std::nullopt, true, false);
   }
-  return parts;
 }
 
 // The two-character escapes that repr and JSON share.
@@ -72,23 +82,82 @@ const char* short_escape(uint32_t c) {
   }
 }
 
+// The places [start:stop] means, counted from the front.
+struct Bounds {
+  int64_t begin = 0;
+  int64_t end = 0;
+};
+
+Bounds bounds_of(size_t size, std::optional<int64_t> start, std::optional<int64_t> stop,
+                 int64_t step) {
+  if (step == 0) fail("a slice's step cannot be 0");
+  const auto count = static_cast<int64_t>(size);
+  const int64_t low = step > 0 ? 0 : -1;
+  const int64_t high = step > 0 ? count : count - 1;
+  const auto place = [&](std::optional<int64_t> at, int64_t otherwise) {
+    if (!at) return otherwise;
+    return std::clamp(*at < 0 ? *at + count : *at, low, high);
+  };
+  return {place(start, step > 0 ? low : high), place(stop, step > 0 ? high : low)};
+}
+
 }  // namespace
+
+void Text::append(std::string_view bytes, char source) {
+  Budget::check_text(bytes_.size() + bytes.size());
+  Budget::spend(bytes.size() / 8);
+  if (source != SourcedText::kTemplate || !sources_.empty()) {
+    sources_.resize(bytes_.size(), SourcedText::kTemplate);
+    sources_.append(bytes.size(), source);
+  }
+  bytes_.append(bytes);
+}
+
+void Text::append(const Text& text, size_t begin, size_t size) {
+  if (text.sources_.empty()) return append(text.view().substr(begin, size));
+  Budget::check_text(bytes_.size() + size);
+  Budget::spend(size / 8);
+  sources_.resize(bytes_.size(), SourcedText::kTemplate);
+  sources_.append(text.sources_, begin, size);
+  bytes_.append(text.bytes_, begin, size);
+}
+
+Text Text::slice(size_t begin, size_t size) const {
+  Text part;
+  part.append(*this, begin, size);
+  return part;
+}
+
+size_t find(std::string_view text, std::string_view part, size_t from) {
+  if (from > text.size()) return std::string_view::npos;
+  // Unlike std::string's, this search takes linear time for any part.
+  const void* const found =
+      memmem(text.data() + from, text.size() - from, part.data(), part.size());
+  const size_t at = found == nullptr
+                        ? text.size()
+                        : static_cast<size_t>(static_cast<const char*>(found) - text.data());
+  Budget::look_at(at - from + part.size());
+  return found == nullptr ? std::string_view::npos : at;
+}
 
 bool is_space(uint32_t c) { return (char_classes()[c] & kSpace) != 0 || (c >= 0x1C && c <= 0x1F); }
 
-std::vector<std::string> characters(std::string_view text) {
-  std::vector<std::string> all;
-  for_each_character(text, [&](uint32_t, std::string_view bytes) { all.emplace_back(bytes); });
-  return all;
-}
-
 size_t count_characters(std::string_view text) {
+  Budget::look_at(text.size());
   return static_cast<size_t>(
       std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
 }
 
+size_t character_at(std::string_view text, size_t number) {
+  size_t at = 0;
+  for (; number > 0 && at < text.size(); --number) at += read_code_point(text.data() + at).bytes;
+  Budget::look_at(at);
+  return at;
+}
+
 std::string_view strip(std::string_view text, std::optional<std::string_view> set, bool left,
                        bool right) {
+  const size_t before = text.size();
   while (left && !text.empty()) {
     const std::string_view first = text.substr(0, read_code_point(text.data()).bytes);
     if (!in_set(first, set)) break;
@@ -99,168 +168,179 @@ std::string_view strip(std::string_view text, std::optional<std::string_view> se
     if (!in_set(last, set)) break;
     text.remove_suffix(last.size());
   }
+  Budget::look_at(before - text.size());
   return text;
 }
 
-std::string upper(std::string_view text) {
-  std::string out;
-  for_each_character(text, [&](uint32_t c, std::string_view) { append_utf8(out, upper_of(c)); });
-  return out;
+Text upper(const Text& text) {
+  return changed(text, [](uint32_t c, bool) { return upper_of(c); });
 }
 
-std::string lower(std::string_view text) {
-  std::string out;
-  for_each_character(text, [&](uint32_t c, std::string_view) { append_utf8(out, lower_of(c)); });
-  return out;
+Text lower(const Text& text) {
+  return changed(text, [](uint32_t c, bool) { return lower_of(c); });
 }
 
-std::string capitalize(std::string_view text) {
-  std::string out;
-  for_each_character(text, [&](uint32_t c, std::string_view) {
-    append_utf8(out, out.empty() ? upper_of(c) : lower_of(c));
-  });
-  return out;
+Text capitalize(const Text& text) {
+  return changed(text, [](uint32_t c, bool first) { return first ? upper_of(c) : lower_of(c); });
 }
 
-std::string title(std::string_view text) {
-  std::string out;
+Text title(const Text& text) {
   bool in_word = false;
-  for_each_character(text, [&](uint32_t c, std::string_view) {
-    append_utf8(out, in_word ? lower_of(c) : upper_of(c));
+  return changed(text, [&](uint32_t c, bool) {
+    const bool starts = !in_word;
     in_word = (char_classes()[c] & kLetter) != 0;
+    return starts ? upper_of(c) : lower_of(c);
   });
-  return out;
 }
 
-std::vector<std::string> split(std::string_view text, std::optional<std::string_view> separator,
-                               int64_t max) {
-  if (!separator) return split_by_spaces(text, max);
+void split(std::string_view text, std::optional<std::string_view> separator, int64_t max,
+           const OnPart& on_part) {
+  if (!separator) return split_by_spaces(text, max, on_part);
   if (separator->empty()) fail("split takes a separator that is not empty");
-  std::vector<std::string> parts;
   size_t begin = 0;
-  while (max < 0 || static_cast<int64_t>(parts.size()) < max) {
-    const size_t end = text.find(*separator, begin);
+  for (int64_t cuts = 0; max < 0 || cuts < max; ++cuts) {
+    const size_t end = find(text, *separator, begin);
     if (end == std::string_view::npos) break;
-    parts.emplace_back(text.substr(begin, end - begin));
+    on_part(text.substr(begin, end - begin));
     begin = end + separator->size();
   }
-  parts.emplace_back(text.substr(begin));
-  return parts;
+  on_part(text.substr(begin));
 }
 
-std::vector<std::string> split_lines(std::string_view text) {
-  std::vector<std::string> lines;
+void split_lines(std::string_view text, const OnPart& on_line) {
   while (!text.empty()) {
     const size_t end = std::min(text.find_first_of("\r\n"), text.size());
-    lines.emplace_back(text.substr(0, end));
+    Budget::look_at(end);
+    on_line(text.substr(0, end));
     text.remove_prefix(end);
     if (!text.empty()) text.remove_prefix(text.substr(0, 2) == "\r\n" ? 2 : 1);
   }
-  return lines;
 }
 
-std::string replace(std::string_view text, std::string_view from, std::string_view to,
-                    int64_t max) {
-  std::string out;
+Text replace(const Text& text, std::string_view from, const Text& to, int64_t max) {
+  Text out;
   int64_t left = max < 0 ? INT64_MAX : max;
   const auto put = [&] {
-    if (left-- > 0) out += to;
-    Budget::check_text(out.size());
+    if (left-- > 0) out.append(to);
   };
+  const std::string_view all = text.view();
   if (from.empty()) {  // between all characters, and at both ends
     put();
-    for_each_character(text, [&](uint32_t, std::string_view bytes) {
-      out += bytes;
+    for_each_character(all, [&](uint32_t, std::string_view bytes, size_t at) {
+      out.append(text, at, bytes.size());
       put();
     });
     return out;
   }
   size_t begin = 0;
-  for (size_t found = text.find(from); found != std::string_view::npos && left > 0;
-       found = text.find(from, begin)) {
-    out += text.substr(begin, found - begin);
+  while (left > 0) {
+    const size_t found = find(all, from, begin);
+    if (found == std::string_view::npos) break;
+    out.append(text, begin, found - begin);
     put();
     begin = found + from.size();
   }
-  return out.append(text.substr(begin));
+  out.append(text, begin, all.size() - begin);
+  return out;
 }
 
-std::string join(const std::vector<std::string>& parts, std::string_view separator) {
-  std::string out;
-  for (size_t i = 0; i < parts.size(); ++i) {
-    if (i > 0) out += separator;
-    out += parts[i];
-    Budget::check_text(out.size());
+Text repeat(const Text& text, int64_t times) {
+  Text out;
+  if (text.empty() || times <= 0) return out;
+  const size_t most = SIZE_MAX / text.size();
+  Budget::check_text(
+      static_cast<uint64_t>(times) > most ? SIZE_MAX : text.size() * static_cast<size_t>(times));
+  Budget::spend(static_cast<size_t>(times));
+  for (int64_t i = 0; i < times; ++i) out.append(text);
+  return out;
+}
+
+Text slice_characters(const Text& text, std::optional<int64_t> start, std::optional<int64_t> stop,
+                      int64_t step) {
+  const std::string_view all = text.view();
+  const size_t count = count_characters(all);
+  if (step == 1) {
+    const Bounds bounds = bounds_of(count, start, stop, step);
+    if (bounds.begin >= bounds.end) return {};
+    const size_t begin = character_at(all, static_cast<size_t>(bounds.begin));
+    const std::string_view rest = all.substr(begin);
+    return text.slice(begin, character_at(rest, static_cast<size_t>(bounds.end - bounds.begin)));
+  }
+  std::vector<size_t, Counted<size_t>> starts;
+  starts.reserve(count + 1);
+  for_each_character(all, [&](uint32_t, std::string_view, size_t at) { starts.push_back(at); });
+  starts.push_back(all.size());
+  Text out;
+  for (const size_t i : slice_indices(count, start, stop, step))
+    out.append(text, starts[i], starts[i + 1] - starts[i]);
+  return out;
+}
+
+Text reversed(const Text& text) {
+  Text out;
+  Budget::look_at(text.size());
+  for (size_t end = text.size(); end > 0;) {
+    const size_t begin = previous_code_point(text.view(), end);
+    out.append(text, begin, end - begin);
+    end = begin;
   }
   return out;
 }
 
-std::string repeat(std::string_view text, int64_t times) {
-  std::string out;
-  if (text.empty() || times <= 0) return out;
-  if (static_cast<uint64_t>(times) > Budget::kMaxTextBytes) Budget::check_text(SIZE_MAX);
-  Budget::check_text(text.size() * static_cast<size_t>(times));
-  for (int64_t i = 0; i < times; ++i) out += text;
-  return out;
-}
-
-std::vector<size_t> slice_indices(size_t size, std::optional<int64_t> start,
-                                  std::optional<int64_t> stop, int64_t step) {
-  if (step == 0) fail("a slice's step cannot be 0");
+std::vector<size_t, Counted<size_t>> slice_indices(size_t size, std::optional<int64_t> start,
+                                                   std::optional<int64_t> stop, int64_t step) {
+  const Bounds bounds = bounds_of(size, start, stop, step);
   const auto count = static_cast<int64_t>(size);
-  const int64_t low = step > 0 ? 0 : -1;
-  const int64_t high = step > 0 ? count : count - 1;
-  const auto place = [&](std::optional<int64_t> at, int64_t otherwise) {
-    if (!at) return otherwise;
-    return std::clamp(*at < 0 ? *at + count : *at, low, high);
-  };
-  const int64_t begin = place(start, step > 0 ? low : high);
-  const int64_t end = place(stop, step > 0 ? high : low);
-  std::vector<size_t> indices;
-  const auto before_end = [&](int64_t i) { return step > 0 ? i < end : i > end; };
-  for (int64_t i = begin; before_end(i); i += step) {
+  std::vector<size_t, Counted<size_t>> indices;
+  const auto before_end = [&](int64_t i) { return step > 0 ? i < bounds.end : i > bounds.end; };
+  for (int64_t i = bounds.begin; before_end(i); i += step) {
+    Budget::spend(1);
     indices.push_back(static_cast<size_t>(i));
     if (step > count || step < -count) break;  // the next one would lie outside, or overflow
   }
   return indices;
 }
 
-std::string repr_quoted(std::string_view text) {
-  const bool apostrophe = text.find('\'') != std::string_view::npos;
-  const char quote = apostrophe && text.find('"') == std::string_view::npos ? '"' : '\'';
-  std::string out(1, quote);
-  for_each_character(text, [&](uint32_t c, std::string_view bytes) {
+void append_repr(Text& out, const Text& text) {
+  const std::string_view all = text.view();
+  const bool apostrophe = all.find('\'') != std::string_view::npos;
+  const char quote = apostrophe && all.find('"') == std::string_view::npos ? '"' : '\'';
+  const std::string_view quotes(&quote, 1);
+  out.append(quotes);
+  for_each_character(all, [&](uint32_t c, std::string_view bytes, size_t at) {
     const bool is_quote = c == static_cast<uint32_t>(quote);
     const bool hidden = c < 0x20 || (c >= 0x7F && c <= 0xA0) || c == 0xAD;
     if (const char* escape = short_escape(c); escape != nullptr) {
-      out += escape;
+      out.append_from(text, at, escape);
     } else if (hidden) {
-      out += fmt::format("\\x{:02x}", c);
+      out.append_from(text, at, fmt::format("\\x{:02x}", c));
     } else {
-      out.append(is_quote ? "\\" : "").append(bytes);
+      if (is_quote) out.append_from(text, at, "\\");
+      out.append_from(text, at, bytes);
     }
   });
-  return out += quote;
+  out.append(quotes);
 }
 
-std::string json_quoted(std::string_view text, bool ascii) {
-  std::string out = "\"";
-  for_each_character(text, [&](uint32_t c, std::string_view bytes) {
+void append_json(Text& out, const Text& text, bool ascii) {
+  out.append("\"");
+  for_each_character(text.view(), [&](uint32_t c, std::string_view bytes, size_t at) {
+    const auto add = [&](std::string_view made) { out.append_from(text, at, made); };
     if (const char* escape = short_escape(c); escape != nullptr) {
-      out += escape;
+      add(escape);
     } else if (c == '"') {
-      out += "\\\"";
+      add("\\\"");
     } else if (c == '\b' || c == '\f') {
-      out += c == '\b' ? "\\b" : "\\f";
+      add(c == '\b' ? "\\b" : "\\f");
     } else if (c < 0x20 || (ascii && c >= 0x7F && c < 0x10000)) {
-      out += c == 0x7F ? "\x7F" : fmt::format("\\u{:04x}", c);
+      add(c == 0x7F ? "\x7F" : fmt::format("\\u{:04x}", c));
     } else if (ascii && c >= 0x10000) {
-      out += fmt::format("\\u{:04x}\\u{:04x}", 0xD7C0 + (c >> 10), 0xDC00 + (c & 0x3FF));
+      add(fmt::format("\\u{:04x}\\u{:04x}", 0xD7C0 + (c >> 10), 0xDC00 + (c & 0x3FF)));
     } else {
-      out += bytes;
+      add(bytes);
     }
   });
-  return out += '"';
+  out.append("\"");
 }
 
 std::string number_text(double number) {

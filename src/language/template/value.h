@@ -12,32 +12,10 @@
 #include <variant>
 #include <vector>
 
+#include "language/template/budget.h"
+#include "language/template/text.h"
+
 namespace fovea::jinja {
-
-// Thrown inside the template engine alone; Template turns it into an Error.
-struct TemplateError {
-  std::string message;
-};
-
-[[noreturn]] void fail(std::string message);
-
-// A template comes with a model and may be hostile, so everything it does is counted.
-class Budget {
- public:
-  static constexpr size_t kMaxTextBytes = size_t{8} << 20;  // of any text, the output among them
-  static constexpr int kMaxDepth = 200;                     // of values, syntax and calls
-
-  void spend(size_t steps) {
-    if (steps > left_) fail("it takes too many steps");
-    left_ -= steps;
-  }
-  static void check_text(size_t bytes) {
-    if (bytes > kMaxTextBytes) fail("it makes a text of more than 8 MiB");
-  }
-
- private:
-  size_t left_ = 4'000'000;
-};
 
 struct Statement;
 class Scope;
@@ -49,7 +27,9 @@ struct Callable;
 struct LoopData;
 
 struct Undefined {
-  std::string name;  // for messages
+  Undefined() = default;
+  explicit Undefined(std::string_view its_name) : name(its_name.substr(0, 64)) {}
+  String name;  // for messages
 };
 struct None {};
 
@@ -68,8 +48,9 @@ class Value {
     kCallable,
     kLoop
   };
-  using Items = std::vector<Value>;
-  using Pairs = std::vector<std::pair<Value, Value>>;
+  using Items = std::vector<Value, Counted<Value>>;
+  using Pair = std::pair<Value, Value>;
+  using Pairs = std::vector<Pair, Counted<Pair>>;
 
   Value() = default;
   Value(Undefined undefined) : data_(std::move(undefined)) {}  // NOLINT: implicit
@@ -77,9 +58,11 @@ class Value {
   Value(bool flag) : data_(flag) {}                            // NOLINT: implicit
   Value(int64_t number) : data_(number) {}                     // NOLINT: implicit
   Value(double number) : data_(number) {}                      // NOLINT: implicit
-  Value(std::string text)                                      // NOLINT: implicit
-      : data_(std::make_shared<const std::string>(std::move(text))) {}
-  Value(const char* text) : Value(std::string(text)) {}                    // NOLINT: implicit
+  Value(Text text)                                             // NOLINT: implicit
+      : data_(std::allocate_shared<const Text>(Counted<Text>(), std::move(text))) {}
+  Value(std::string_view text) : Value(Text(text)) {}         // NOLINT: implicit; the template's
+  Value(const std::string& text) : Value(Text(text)) {}       // NOLINT: implicit; the template's
+  Value(const char* text) : Value(std::string_view(text)) {}  // NOLINT: implicit; the template's
   Value(std::shared_ptr<NamespaceData> data) : data_(std::move(data)) {}   // NOLINT: implicit
   Value(std::shared_ptr<const Callable> data) : data_(std::move(data)) {}  // NOLINT: implicit
   Value(std::shared_ptr<const LoopData> data) : data_(std::move(data)) {}  // NOLINT: implicit
@@ -87,7 +70,8 @@ class Value {
   // Containers hold plain values alone: what refers to a scope or to itself stays outside.
   static Value list(Items items, bool is_tuple = false);
   static Value dict(const Pairs& pairs);  // of equal keys the last value counts
-  static Value from_json(const nlohmann::ordered_json& json);
+  // Its texts are by the template, or by people.
+  static Value from_json(const nlohmann::ordered_json& json, char source = SourcedText::kTemplate);
 
   Kind kind() const { return static_cast<Kind>(data_.index()); }
   bool is(Kind kind) const { return this->kind() == kind; }
@@ -99,24 +83,26 @@ class Value {
   bool boolean() const { return std::get<bool>(data_); }
   int64_t integer() const;  // of kInt and kBool
   double number() const;    // of any number
-  const std::string& text() const { return *std::get<5>(data_); }
+  const Text& text() const { return *std::get<5>(data_); }
+  std::string_view view() const { return text().view(); }  // of a text
   const Items& items() const;
   bool is_tuple() const;
   const Pairs& pairs() const;
   NamespaceData& name_space() const { return *std::get<8>(data_); }
   const Callable& callable() const { return *std::get<9>(data_); }
   const LoopData& loop() const { return *std::get<10>(data_); }
-  const std::string& undefined_name() const { return std::get<Undefined>(data_).name; }
+  std::string_view undefined_name() const { return std::get<Undefined>(data_).name; }
 
   const Value* find(std::string_view key) const;  // in a dict; null: not there
   const Value* find_key(const Value& key) const;  // the same for any key
   const char* type_name() const;                  // as Python calls it
   bool truthy() const;
-  int depth() const;    // of nested containers
-  size_t cost() const;  // steps to look at it whole, one level deep
+  int depth() const;          // of nested containers
+  size_t cost() const;        // steps to look at it whole, one level deep
+  size_t text_bytes() const;  // of all texts in it
 
  private:
-  std::variant<Undefined, None, bool, int64_t, double, std::shared_ptr<const std::string>,
+  std::variant<Undefined, None, bool, int64_t, double, std::shared_ptr<const Text>,
                std::shared_ptr<const ListData>, std::shared_ptr<const DictData>,
                std::shared_ptr<NamespaceData>, std::shared_ptr<const Callable>,
                std::shared_ptr<const LoopData>>
@@ -132,8 +118,10 @@ struct DictData {
   Value::Pairs pairs;
   int depth = 1;
 };
+// Names and their values.
+using Names = std::map<String, Value, CountedLess, Counted<std::pair<const String, Value>>>;
 struct NamespaceData {
-  std::map<std::string, Value> values;
+  Names values;
 };
 struct LoopData {
   std::shared_ptr<const Value::Items> items;
@@ -149,23 +137,23 @@ struct Callable {
 };
 
 // As Python's ==, < and `in` see them.
-bool equal(const Value& a, const Value& b, Budget& budget);
-bool less(const Value& a, const Value& b, Budget& budget);
-bool contains(const Value& container, const Value& item, Budget& budget);
+bool equal(const Value& a, const Value& b);
+bool less(const Value& a, const Value& b);
+bool contains(const Value& container, const Value& item);
 
 // What a for loop runs over: items, keys, characters; nothing for undefined.
-Value::Items iterate(const Value& value, Budget& budget);
+Value::Items iterate(const Value& value);
 
-std::string to_text(const Value& value);  // str()
-std::string to_repr(const Value& value);  // repr()
+Text to_text(const Value& value);  // str()
+Text to_repr(const Value& value);  // repr()
 
 struct JsonStyle {
   bool ascii = false;
   bool sort_keys = false;
-  int indent = -1;             // -1: on one line
-  std::string item_separator;  // empty: Python's choice
-  std::string key_separator = ": ";
+  int indent = -1;      // -1: on one line
+  Text item_separator;  // empty: Python's choice
+  Text key_separator = Text(": ");
 };
-std::string to_json(const Value& value, const JsonStyle& style);
+Text to_json(const Value& value, const JsonStyle& style);
 
 }  // namespace fovea::jinja

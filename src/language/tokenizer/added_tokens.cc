@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "language/sourced_text.h"
 #include "language/tokenizer/normalize.h"
 #include "language/tokenizer/unicode.h"
 
@@ -16,6 +17,11 @@ using Json = nlohmann::json;
 
 constexpr size_t kMaxTokenBytes = 1024;
 constexpr size_t kMaxTokens = 100'000;
+// Looking for tokens: a byte that some of them start with takes a few steps, and so does each
+// further one that they have in common with the text.
+constexpr size_t kSteps = 1'000'000;
+constexpr size_t kStepsPerByte = 256;
+constexpr size_t kStepsBetweenPolls = 1'000'000;
 
 Result<AddedToken> read_token(const Json& json) {
   const Json content = json.is_object() ? json.value("content", Json()) : Json();
@@ -97,64 +103,102 @@ Result<std::vector<AddedToken>> read_added_tokens(const Json& json, const Vocabu
 }
 
 TokenFinder::TokenFinder(const std::vector<AddedToken>& tokens, bool normalized)
-    : tokens_(&tokens), nodes_(1) {
+    : tokens_(&tokens) {
   for (size_t i = 0; i < tokens.size(); ++i)
-    if (tokens[i].normalized == normalized)
-      add(tokens[i].normalized_content, static_cast<int32_t>(i));
+    if (tokens[i].normalized == normalized) sorted_.push_back(static_cast<int32_t>(i));
+  const auto content_of = [&](int32_t i) -> const std::string& {
+    return tokens[static_cast<size_t>(i)].normalized_content;
+  };
+  // Of equal contents the first token counts.
+  std::stable_sort(sorted_.begin(), sorted_.end(),
+                   [&](int32_t a, int32_t b) { return content_of(a) < content_of(b); });
+  sorted_.erase(std::unique(sorted_.begin(), sorted_.end(),
+                            [&](int32_t a, int32_t b) { return content_of(a) == content_of(b); }),
+                sorted_.end());
+  for (const int32_t i : sorted_) ++starts_[static_cast<uint8_t>(content_of(i)[0]) + 1U];
+  for (size_t byte = 0; byte < 256; ++byte) starts_[byte + 1] += starts_[byte];
 }
 
-void TokenFinder::add(std::string_view content, int32_t token) {
-  starts_[static_cast<uint8_t>(content[0])] = true;
-  uint32_t node = 0;
-  for (const char c : content) {
-    const auto byte = static_cast<uint8_t>(c);
-    uint32_t child = nodes_[node].child;
-    while (child != 0 && nodes_[child].byte != byte) child = nodes_[child].sibling;
-    if (child == 0) {
-      child = static_cast<uint32_t>(nodes_.size());
-      nodes_.push_back({0, nodes_[node].child, -1, byte});
-      nodes_[node].child = child;
+// The tokens that go on as the text does are a range of `sorted_`, which each byte narrows.
+TokenFinder::Found TokenFinder::longest_at(const TokenSearch& search, size_t begin,
+                                           size_t& steps) const {
+  const std::string_view text = search.text;
+  const auto first = static_cast<uint8_t>(text[begin]);
+  size_t low = starts_[first];
+  size_t high = starts_[first + 1U];
+  Found longest;
+  for (size_t size = 1; low < high; ++size, ++steps) {
+    // Of those that share their first `size` bytes, the one that ends there comes first.
+    if (content(low).size() == size) {
+      const int32_t index = sorted_[low++];
+      const AddedToken& token = (*tokens_)[static_cast<size_t>(index)];
+      if (!token.special || !people_wrote(search.sources, begin, begin + size))
+        longest = {index, begin, begin + size};
     }
-    node = child;
+    if (begin + size == text.size()) break;
+    const auto next = static_cast<uint8_t>(text[begin + size]);
+    const auto byte_of = [&](size_t place) { return static_cast<uint8_t>(content(place)[size]); };
+    const auto border = [&](int byte) {  // the first place whose byte is at least this
+      size_t from = low;
+      size_t to = high;
+      for (; from < to; ++steps) {
+        const size_t middle = from + (to - from) / 2;
+        (byte_of(middle) < byte ? from : to) = byte_of(middle) < byte ? middle + 1 : middle;
+      }
+      return from;
+    };
+    const size_t begin_of_next = border(next);
+    high = border(next + 1);
+    low = begin_of_next;
   }
-  if (nodes_[node].token < 0) nodes_[node].token = token;
+  return longest;
 }
 
-TokenFinder::Found TokenFinder::find(std::string_view text, size_t from) const {
-  for (size_t begin = from; begin < text.size(); ++begin) {
-    if (!starts_[static_cast<uint8_t>(text[begin])]) continue;
-    Found longest;
-    uint32_t node = 0;
-    for (size_t i = begin; i < text.size(); ++i) {
-      node = nodes_[node].child;
-      while (node != 0 && nodes_[node].byte != static_cast<uint8_t>(text[i]))
-        node = nodes_[node].sibling;
-      if (node == 0) break;
-      if (nodes_[node].token >= 0) longest = {nodes_[node].token, begin, i + 1};
-    }
-    if (longest.token >= 0) return longest;
+TokenFinder::Found TokenFinder::find(const TokenSearch& search, size_t from, size_t& steps) const {
+  for (size_t begin = from; begin < search.text.size(); ++begin) {
+    const auto first = static_cast<uint8_t>(search.text[begin]);
+    if (starts_[first] == starts_[first + 1U]) continue;
+    const size_t before = steps;
+    const Found found = longest_at(search, begin, steps);
+    if (found.token >= 0) return found;
+    if (steps / kStepsBetweenPolls != before / kStepsBetweenPolls) return {-1, begin + 1, 0};
   }
-  return {-1, text.size(), text.size()};
+  return {-1, search.text.size(), 0};
 }
 
-Status TokenFinder::split(std::string_view text, bool with_special,
-                          const std::function<Status(std::string_view)>& on_piece,
+Status TokenFinder::split(const TokenSearch& search,
+                          const std::function<Status(size_t, size_t)>& on_piece,
                           const std::function<void(int)>& on_token) const {
+  const std::string_view text = search.text;
+  const size_t max_steps = kSteps + kStepsPerByte * text.size();
   size_t done = 0;
-  for (Found found = find(text, 0); found.token >= 0; found = find(text, found.end)) {
+  size_t steps = 0;
+  for (size_t from = 0; from < text.size();) {
+    const Found found = find(search, from, steps);
+    if (search.keep_going && !search.keep_going()) return failed("tokenizing was stopped");
+    if (steps > max_steps)
+      return bad_input(
+          fmt::format("the tokenizer's added tokens take too long on a text of {} bytes; use the "
+                      "tokenizer.json the model was published with",
+                      text.size()));
+    if (found.token < 0) {
+      from = found.begin;
+      continue;
+    }
+    from = found.end;
     const AddedToken& token = (*tokens_)[static_cast<size_t>(found.token)];
-    if (token.special && !with_special) continue;
+    if (token.special && !search.with_special) continue;
     size_t begin = found.begin;
     size_t end = found.end;
     if (token.single_word && touches_word(text, begin, end)) continue;
     if (token.lstrip) begin = std::max(spaces_before(text, begin), done);
     if (token.rstrip) end = spaces_after(text, end);
     if (begin > done)
-      if (auto good = on_piece(text.substr(done, begin - done)); !good) return good;
+      if (auto good = on_piece(done, begin); !good) return good;
     on_token(token.id);
     done = end;
   }
-  return done < text.size() ? on_piece(text.substr(done)) : Status(Done{});
+  return done < text.size() ? on_piece(done, text.size()) : Status(Done{});
 }
 
 }  // namespace fovea

@@ -2,6 +2,7 @@
 // Tokens that are found in the text itself, before any pattern: <|im_start|> and the like.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -30,36 +31,41 @@ struct AddedToken {
 Result<std::vector<AddedToken>> read_added_tokens(const nlohmann::json& json,
                                                   const Vocabulary& vocabulary, bool to_nfc);
 
+// A text in which tokens are looked for.
+struct TokenSearch {
+  std::string_view text;
+  std::string_view sources;  // as SourcedText's; special tokens are not found where people wrote
+  bool with_special = true;  // off: special tokens are text like any other
+  std::function<bool()> keep_going;  // asked while it works; false ends it with an error
+};
+
 // Finds the tokens of one kind in a text: the leftmost first, of those the longest.
 class TokenFinder {
  public:
   explicit TokenFinder(const std::vector<AddedToken>& tokens, bool normalized);
 
-  // Calls on_piece for stretches without tokens, on_token for tokens, in order; stops on an error.
-  // `with_special` off: special tokens are text like any other.
-  Status split(std::string_view text, bool with_special,
-               const std::function<Status(std::string_view)>& on_piece,
+  // Calls on_piece(begin, end) for stretches without tokens, on_token for tokens, in order; stops
+  // on an error.
+  Status split(const TokenSearch& search, const std::function<Status(size_t, size_t)>& on_piece,
                const std::function<void(int)>& on_token) const;
 
  private:
-  struct Node {  // of a tree over bytes: the first child, then its siblings
-    uint32_t child = 0;
-    uint32_t sibling = 0;
-    int32_t token = -1;
-    uint8_t byte = 0;
-  };
   struct Found {
     int32_t token = -1;
     size_t begin = 0;
     size_t end = 0;
   };
 
-  void add(std::string_view content, int32_t token);
-  Found find(std::string_view text, size_t from) const;
+  Found find(const TokenSearch& search, size_t from, size_t& steps) const;
+  Found longest_at(const TokenSearch& search, size_t begin, size_t& steps) const;
+  std::string_view content(size_t place) const {
+    return (*tokens_)[static_cast<size_t>(sorted_[place])].normalized_content;
+  }
 
   const std::vector<AddedToken>* tokens_;
-  std::vector<Node> nodes_;
-  bool starts_[256] = {};  // bytes that some token starts with
+  std::vector<int32_t> sorted_;  // which of the tokens, by their contents
+  std::array<uint32_t, 257>
+      starts_{};  // those that start with a byte: [starts_[b], starts_[b + 1])
 };
 
 }  // namespace fovea

@@ -43,7 +43,7 @@ void decompose(int32_t c, std::vector<int32_t>& out) {
 }
 
 // Puts the marks between two starters in canonical order. utf8proc's own ordering takes quadratic
-// time, which a text of marks alone would turn into minutes.
+// time, which would be minutes for a text of marks alone.
 void order_marks(std::vector<int32_t>& points) {
   auto begin = points.begin();
   while (begin != points.end()) {
@@ -63,9 +63,15 @@ void order_marks(std::vector<int32_t>& points) {
 
 bool is_surely_nfc(std::string_view text) { return find_active(text, 0) == text.size(); }
 
-std::string nfc(std::string_view text) {
-  std::string out;
-  out.reserve(text.size());
+std::string nfc(std::string_view text) { return nfc(text, {}).bytes; }
+
+SourcedText nfc(std::string_view text, std::string_view sources) {
+  SourcedText out;
+  out.bytes.reserve(text.size());
+  const auto copy = [&](size_t begin, size_t end) {
+    out.bytes.append(text.substr(begin, end - begin));
+    if (!sources.empty()) out.sources.append(sources.substr(begin, end - begin));
+  };
   const uint8_t* const classes = char_classes();
   std::vector<int32_t> points;
   size_t done = 0;
@@ -80,7 +86,7 @@ std::string nfc(std::string_view text) {
       const auto starter = static_cast<int32_t>(read_code_point(text.data() + before).value);
       if (combining_class(starter) == 0) begin = before;
     }
-    out.append(text.substr(done, begin - done));
+    copy(done, begin);
     points.clear();
     size_t end = begin;
     while (end < text.size()) {
@@ -94,10 +100,14 @@ std::string nfc(std::string_view text) {
         utf8proc_normalize_utf32(points.data(), static_cast<ptrdiff_t>(points.size()), kCompose);
     FOVEA_CHECK(count >= 0);
     for (ptrdiff_t i = 0; i < count; ++i)
-      append_utf8(out, static_cast<uint32_t>(points[static_cast<size_t>(i)]));
+      append_utf8(out.bytes, static_cast<uint32_t>(points[static_cast<size_t>(i)]));
+    if (!sources.empty())
+      out.sources.resize(out.bytes.size(), people_wrote(sources, begin, end)
+                                               ? SourcedText::kPeople
+                                               : SourcedText::kTemplate);
     done = end;
   }
-  out.append(text.substr(done));
+  copy(done, text.size());
   return out;
 }
 

@@ -106,8 +106,8 @@ Status Pretokenizer::add_pattern(const std::string& pattern, bool keep_matches) 
   return Done{};
 }
 
-Status Pretokenizer::split(std::string_view text, const OnWord& on_word) const {
-  Splitting splitting{{}, on_word};
+Status Pretokenizer::split(std::string_view text, PatternWork& work, const OnWord& on_word) const {
+  Splitting splitting{{}, work, on_word};
   splitting.searches.reserve(patterns_.size());
   for (const Pattern& pattern : patterns_) splitting.searches.emplace_back(pattern);
   return split(splitting, 0, text);
@@ -140,7 +140,7 @@ Status Pretokenizer::split(Splitting& splitting, size_t step, std::string_view t
 Status Pretokenizer::split_by_pattern(Splitting& splitting, size_t step,
                                       std::string_view text) const {
   Pattern::Search& search = splitting.searches[steps_[step].pattern];
-  search.start(text);
+  search.start(text, splitting.work);
   size_t done = 0;
   while (true) {
     const auto match = search.next();

@@ -3,10 +3,12 @@
 // cross the border of a word.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "fovea/result.h"
@@ -22,7 +24,12 @@ class Pretokenizer {
   static Result<Pretokenizer> make(const nlohmann::json& json, bool fast = true);
 
   // Calls on_word for every word, in order. A word's view ends with the call.
-  Status split(std::string_view text, const OnWord& on_word) const;
+  Status split(std::string_view text, PatternWork& work, const OnWord& on_word) const;
+
+  // What its patterns may do on a text of so many bytes.
+  PatternWork work_on(size_t bytes, std::function<bool()> keep_going = nullptr) const {
+    return {bytes * std::max<size_t>(1, patterns_.size()), std::move(keep_going)};
+  }
 
  private:
   struct Step {
@@ -38,6 +45,7 @@ class Pretokenizer {
   // One split under way: a search for each step, and where words go.
   struct Splitting {
     std::vector<Pattern::Search> searches;
+    PatternWork& work;
     const OnWord& on_word;
   };
   Status split(Splitting& splitting, size_t step, std::string_view text) const;

@@ -6,14 +6,17 @@
 #include <optional>
 #include <utility>
 
+#include "base/json.h"
+
 namespace fovea {
 namespace {
 
 using Json = nlohmann::json;
 
-constexpr size_t kMaxDepth = 64;
 constexpr size_t kMaxMerges = size_t{1} << 22;
 constexpr size_t kMaxSettings = 1'000'000;  // values outside the two lists
+// Of their texts and keys: room for 100,000 added tokens of 80 bytes each.
+constexpr size_t kMaxSettingBytes = size_t{16} << 20;
 
 // Receives the events of the JSON parser. Under /model/vocab and /model/merges they fill the lists,
 // elsewhere they build `settings`.
@@ -63,11 +66,8 @@ class Reader {
     return end();
   }
 
-  bool parse_error(size_t /*position*/, const std::string& /*token*/, const Json::exception& what) {
-    std::string text = what.what();
-    if (const size_t bracket = text.find("] "); bracket != std::string::npos)
-      text.erase(0, bracket + 2);
-    return fail("is not valid JSON: " + text);
+  bool parse_error(size_t position, const std::string& /*token*/, const Json::exception& /*what*/) {
+    return fail(fmt::format("is not valid JSON, at byte {}", position));
   }
 
  private:
@@ -76,8 +76,8 @@ class Reader {
   bool in_vocab() const { return list_ == List::kVocab; }
   bool in_merges() const { return list_ == List::kMerges || list_ == List::kPair; }
 
-  bool fail(std::string message) {
-    if (!error_) error_ = bad_input(std::move(message));
+  bool fail(std::string_view message) {
+    if (!error_) error_ = bad_input(message);
     return false;
   }
 
@@ -126,8 +126,8 @@ class Reader {
     const bool in_model = open_.size() == 2 && names_.back() == "model";
     if (in_model && key_ == "vocab" && container.is_object()) list_ = List::kVocab;
     if (in_model && key_ == "merges" && container.is_array()) list_ = List::kMerges;
-    if (open_.size() >= kMaxDepth)
-      return fail(fmt::format("is nested more than {} deep", kMaxDepth));
+    if (open_.size() >= kMaxJsonDepth)
+      return fail(fmt::format("is nested more than {} deep", kMaxJsonDepth));
     names_.push_back(key_);
     if (open_.empty()) {
       file_.settings = std::move(container);
@@ -156,6 +156,11 @@ class Reader {
 
   bool place(Json json, bool enter) {
     if (++settings_ > kMaxSettings) return fail(fmt::format("has over {} settings", kMaxSettings));
+    if (json.is_string()) setting_bytes_ += json.get_ref<const std::string&>().size();
+    if (open_.back()->is_object()) setting_bytes_ += key_.size();
+    if (setting_bytes_ > kMaxSettingBytes)
+      return fail(
+          fmt::format("has over {} bytes of added tokens and other settings", kMaxSettingBytes));
     Json& parent = *open_.back();
     Json* placed = nullptr;
     if (parent.is_array()) {
@@ -178,6 +183,7 @@ class Reader {
   TokenizerFile::Merge merge_;
   int pair_parts_ = 0;
   size_t settings_ = 0;
+  size_t setting_bytes_ = 0;
   std::optional<Error> error_;
 };
 

@@ -16,7 +16,8 @@ namespace {
 // The matches of the pattern as PCRE2 finds them: the specification.
 std::vector<std::string> by_expression(Pattern::Search& search, const std::string& text) {
   std::vector<std::string> words;
-  search.start(text);
+  PatternWork work(text.size(), nullptr);
+  search.start(text, work);
   for (auto match = search.next(); match && match->found; match = search.next())
     words.push_back(text.substr(match->begin, match->end - match->begin));
   return words;
@@ -34,7 +35,8 @@ std::vector<std::string> by_scanner(const std::string& text) {
 }
 
 bool matches(Pattern::Search& search, const std::string& text) {
-  search.start(text);
+  PatternWork work(text.size(), nullptr);
+  search.start(text, work);
   const auto match = search.next();
   return match && match->found;
 }

@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+// What HTTP adds: the same questions in process and over the loopback, one at a time and 32 at
+// once, and what connections cost that say nothing. `fovea bench serve [--model DIR]`.
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <thread>
+#include <utility>
+
+#include "bench/bench.h"
+#include "cards/cards.h"
+#include "fovea/fovea.h"
+#include "media/encode_png.h"
+#include "serve/server.h"
+
+namespace fovea::serve {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kClients = 32;
+constexpr int kEach = 2;  // questions of a client in a round
+constexpr int kRounds = 5;
+constexpr int kAlone = 40;  // questions one after the other
+constexpr int kIdle = 2000;
+
+double ms_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+double median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2),
+                   values.end());
+  return values[values.size() / 2];
+}
+
+struct Asked {
+  std::vector<uint8_t> file;  // PNG
+  std::string question;
+  std::string body;  // of the same for the server, streamed
+};
+
+std::string base64(const std::vector<uint8_t>& bytes) {
+  static constexpr char kLetters[] =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text;
+  for (size_t i = 0; i < bytes.size(); i += 3) {
+    const size_t left = std::min<size_t>(3, bytes.size() - i);
+    uint32_t bits = 0;
+    for (size_t k = 0; k < 3; ++k) bits = bits << 8 | (k < left ? bytes[i + k] : 0u);
+    for (size_t k = 0; k < 4; ++k) text += k <= left ? kLetters[bits >> (18 - 6 * k) & 63] : '=';
+  }
+  return text;
+}
+
+// Scenes that differ, so that nothing is known of one from another.
+std::vector<Asked> make_questions_about_scenes(int count, uint64_t seed) {
+  std::vector<Asked> all;
+  for (int i = 0; i < count; ++i) {
+    const CardScene scene = make_scene(seed + static_cast<uint64_t>(i));
+    Asked asked;
+    asked.file = encode_png(scene.image);
+    asked.question = "Which code is on the " + card_name(scene.cards.front()) + "?";
+    asked.body =
+        fmt::format(R"({{"stream":true,"messages":[{{"role":"user","content":[)"
+                    R"({{"type":"image_url","image_url":{{"url":"data:image/png;base64,{}"}}}},)"
+                    R"({{"type":"text","text":"{}"}}]}}]}})",
+                    base64(asked.file), asked.question);
+    all.push_back(std::move(asked));
+  }
+  return all;
+}
+
+struct Heard {
+  std::string text;
+  double first_ms = 0;  // to the first piece of text
+};
+
+Heard ask_here(const Engine& engine, const Asked& asked) {
+  const auto start = Clock::now();
+  Heard heard;
+  Request request;
+  auto image = load_image(asked.file);
+  if (!image) return heard;
+  request.images.push_back(std::move(*image));
+  request.messages = {{"user", {{0, ""}, {-1, asked.question}}}};
+  request.options.max_tokens = 4096;  // as the server has it
+  Callbacks callbacks;
+  callbacks.on_text = [&](int, std::string_view piece) {
+    if (heard.text.empty()) heard.first_ms = ms_since(start);
+    heard.text += piece;
+    return true;
+  };
+  const auto ticket = engine.submit(std::move(request), std::move(callbacks));
+  if (ticket) (void)ticket->wait();
+  return heard;
+}
+
+// A connection that is kept.
+class Client {
+ public:
+  explicit Client(uint16_t port) : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(port);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    open_ = connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+  }
+  ~Client() { close(fd_); }
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
+  bool is_open() const { return open_; }
+
+  Heard ask(const Asked& asked) {
+    const auto start = Clock::now();
+    Heard heard;
+    const std::string head = fmt::format(
+        "POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {}\r\n\r\n",
+        asked.body.size());
+    if (!send_all(head) || !send_all(asked.body)) return heard;
+    std::string all;
+    size_t read_to = 0;
+    char bytes[16384];
+    while (all.find("data: [DONE]") == std::string::npos ||
+           all.find("\r\n0\r\n\r\n") == std::string::npos) {
+      const ssize_t count = recv(fd_, bytes, sizeof bytes, 0);
+      if (count <= 0) return heard;
+      all.append(bytes, static_cast<size_t>(count));
+      take_text(all, read_to, heard);
+      if (heard.first_ms == 0 && !heard.text.empty()) heard.first_ms = ms_since(start);
+    }
+    return heard;
+  }
+
+ private:
+  bool send_all(std::string_view bytes) {
+    while (!bytes.empty()) {
+      const ssize_t sent = send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      if (sent <= 0) return false;
+      bytes.remove_prefix(static_cast<size_t>(sent));
+    }
+    return true;
+  }
+
+  // The codes of cards need no escapes, so that their text stands as it is.
+  static void take_text(const std::string& all, size_t& read_to, Heard& heard) {
+    constexpr std::string_view kKey = "\"delta\":{\"content\":\"";
+    for (;;) {
+      const size_t at = all.find(kKey, read_to);
+      if (at == std::string::npos) return;
+      const size_t end = all.find('"', at + kKey.size());
+      if (end == std::string::npos) return;
+      heard.text += all.substr(at + kKey.size(), end - at - kKey.size());
+      read_to = end;
+    }
+  }
+
+  int fd_;
+  bool open_ = false;
+};
+
+// Questions a second of all clients together; `answers` gets what they heard.
+double ask_all(const std::vector<Asked>& asked,
+               const std::function<Heard(int client, size_t i)>& ask,
+               std::vector<std::string>& answers) {
+  answers.assign(asked.size(), "");
+  const auto start = Clock::now();
+  std::vector<std::thread> clients;
+  clients.reserve(kClients);
+  for (int client = 0; client < kClients; ++client)
+    clients.emplace_back([&, client] {
+      for (auto i = static_cast<size_t>(client); i < asked.size(); i += kClients)
+        answers[i] = ask(client, i).text;
+    });
+  for (std::thread& client : clients) client.join();
+  return 1000.0 * static_cast<double>(asked.size()) / ms_since(start);
+}
+
+int64_t resident_bytes() {
+  long pages = 0;
+  long resident = 0;
+  std::FILE* file = std::fopen("/proc/self/statm", "r");
+  if (file == nullptr) return 0;
+  const int read = std::fscanf(file, "%ld %ld", &pages, &resident);  // NOLINT: the kernel's own
+  std::fclose(file);
+  return read == 2 ? int64_t{resident} * sysconf(_SC_PAGESIZE) : 0;
+}
+
+class ServeBench {
+ public:
+  ServeBench(Bench& bench, Engine engine, uint16_t port)
+      : bench_(bench), engine_(std::move(engine)), port_(port) {}
+
+  void run() {
+    first_tokens();
+    many();
+    idle();
+  }
+
+ private:
+  // Each side has scenes of its own, since what one has computed of a picture serves the other.
+  // What it heard is checked on the other side afterwards.
+  void first_tokens() {
+    bench_.progress("serve/first-token");
+    const auto for_here = make_questions_about_scenes(kAlone, 1);
+    const auto for_there = make_questions_about_scenes(kAlone, 10'000);
+    Client client(port_);
+    std::vector<double> here;
+    std::vector<double> there;
+    bool same = client.is_open();
+    for (size_t i = 0; i < kAlone; ++i) {  // alternately, so that a disturbance meets both
+      const Heard in_process = ask_here(engine_, for_here[i]);
+      const Heard over_http = client.ask(for_there[i]);
+      here.push_back(in_process.first_ms);
+      there.push_back(over_http.first_ms);
+      same = same && !in_process.text.empty() && in_process.text == client.ask(for_here[i]).text &&
+             over_http.text == ask_here(engine_, for_there[i]).text;
+    }
+    bench_.add(same, {.name = "serve/first-token/in-process", .value = median(here), .unit = "ms"});
+    bench_.add(same, {.name = "serve/first-token/http",
+                      .value = median(there),
+                      .unit = "ms",
+                      .note = fmt::format("{:+.2f} ms", median(there) - median(here))});
+  }
+
+  void many() {
+    bench_.progress("serve/requests");
+    const auto clients = connect_all(kClients);
+    const auto in_process = [&](const std::vector<Asked>& asked, std::vector<std::string>& heard) {
+      return ask_all(
+          asked, [&](int, size_t i) { return ask_here(engine_, asked[i]); }, heard);
+    };
+    const auto over_http = [&](const std::vector<Asked>& asked, std::vector<std::string>& heard) {
+      return ask_all(
+          asked,
+          [&](int client, size_t i) { return clients[static_cast<size_t>(client)]->ask(asked[i]); },
+          heard);
+    };
+    std::vector<double> here;
+    std::vector<double> there;
+    bool same = true;
+    for (uint64_t round = 0; round < kRounds; ++round) {
+      const auto for_here =
+          make_questions_about_scenes(kClients * kEach, 100'000 * (2 * round + 1));
+      const auto for_there =
+          make_questions_about_scenes(kClients * kEach, 100'000 * (2 * round + 2));
+      std::vector<std::string> heard_here;
+      std::vector<std::string> heard_there;
+      std::vector<std::string> again;
+      here.push_back(in_process(for_here, heard_here));
+      there.push_back(over_http(for_there, heard_there));
+      same = same && std::count(heard_here.begin(), heard_here.end(), "") == 0;
+      (void)over_http(for_here, again);
+      same = same && again == heard_here;
+      (void)in_process(for_there, again);
+      same = same && again == heard_there;
+    }
+    bench_.add(same, {.name = fmt::format("serve/requests/{}/in-process", kClients),
+                      .value = median(here),
+                      .unit = "1/s"});
+    bench_.add(same,
+               {.name = fmt::format("serve/requests/{}/http", kClients),
+                .value = median(there),
+                .unit = "1/s",
+                .note = fmt::format("{:.0f} % of in process", 100 * median(there) / median(here))});
+  }
+
+  void idle() {
+    bench_.progress("serve/idle");
+    const int64_t before = resident_bytes();
+    const auto clients = connect_all(kIdle);
+    const bool open = std::all_of(clients.begin(), clients.end(),
+                                  [](const auto& client) { return client->is_open(); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));  // until all are accepted
+    const double mib = static_cast<double>(resident_bytes() - before) / (1 << 20);
+    bench_.add(open, {.name = fmt::format("serve/idle/{}", kIdle), .value = mib, .unit = "MiB"});
+  }
+
+  std::vector<std::unique_ptr<Client>> connect_all(int count) const {
+    std::vector<std::unique_ptr<Client>> clients;
+    clients.reserve(static_cast<size_t>(count));
+    for (int i = 0; i < count; ++i) clients.push_back(std::make_unique<Client>(port_));
+    return clients;
+  }
+
+  Bench& bench_;
+  Engine engine_;
+  uint16_t port_;
+};
+
+void bench_serve(Bench& bench) {
+  auto engine = Engine::load(bench.model.empty() ? "tiny" : bench.model,
+                             {.weights = bench.weights, .threads = bench.threads.size()});
+  if (!engine) {
+    bench.error = engine.error();
+    return;
+  }
+  ServeOptions options;
+  options.http.port = 0;
+  options.model = "bench";
+  options.log = LogForm::kOff;
+  auto server = Server::listen(std::move(options));
+  if (!server) {
+    bench.error = server.error();
+    return;
+  }
+  if (const auto started = (*server)->start_workers(); !started) {
+    bench.error = started.error();
+    return;
+  }
+  (*server)->set_engine(*engine);
+  std::thread http([&] { (*server)->run(); });
+  const std::string address = (*server)->address();
+  const auto port = static_cast<uint16_t>(std::stoi(address.substr(address.rfind(':') + 1)));
+  ServeBench(bench, *engine, port).run();
+  (*server)->stop(std::chrono::milliseconds(0));
+  http.join();
+}
+
+const BenchRegistration kRegistered("serve", "serve", bench_serve);
+
+}  // namespace
+}  // namespace fovea::serve

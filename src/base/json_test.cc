@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/json.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+namespace fovea {
+namespace {
+
+using nlohmann::json;
+
+std::string refusal(std::string_view text) {
+  const auto value = parse_json(text);
+  return value ? "taken: " + json_text(*value) : value.error().message;
+}
+
+TEST(Json, ValuesAreThoseOfTheLibrary) {
+  for (const char* text :
+       {"7", "-7", "0.5", "18446744073709551615", "true", "null", R"("a\u00e9\n")", "[]", "{}",
+        R"([1,[2,{"a":[]}],"x"])", R"({"b":{"a":1,"b":[null]},"a":{"a":2}})", " [ 1 ] "}) {
+    const auto value = parse_json(text);
+    ASSERT_TRUE(value) << text;
+    EXPECT_EQ(*value, json::parse(text)) << text;
+  }
+}
+
+TEST(Json, WhatIsNotJsonIsRefusedWithItsPlace) {
+  for (const char* text : {"", "{", "[1,]", "1 2", "nan", "{\"a\":1,}", "\xff", "\"\\ud800\""}) {
+    EXPECT_NE(refusal(text).find("it is not JSON, at byte"), std::string::npos) << text;
+    EXPECT_EQ(refusal(text).find("exception"), std::string::npos) << text;
+  }
+  size_t byte = 0;
+  ASSERT_FALSE(parse_json("[1,\n oops]", &byte));
+  EXPECT_EQ(byte, 6u);
+  EXPECT_NE(refusal("[1e999]").find("1e999"), std::string::npos);
+  EXPECT_NE(refusal(R"({"a":1,"a":2})").find("the key \"a\" is there twice"), std::string::npos);
+}
+
+TEST(Json, DepthHasALimitWhateverComesAfter) {
+  const auto nested = [](size_t depth) {
+    return std::string(depth, '[') + std::string(depth, ']');
+  };
+  EXPECT_TRUE(parse_json(nested(kMaxJsonDepth)));
+  std::string objects;
+  for (int i = 0; i < 150'000; ++i) objects += "{\"a\":";
+  for (const std::string& text :
+       {nested(kMaxJsonDepth + 1), nested(150'000), std::string(150'000, '['), objects})
+    EXPECT_EQ(refusal(text), "it has more than 64 levels");
+}
+
+TEST(Json, OrderedKeysKeepTheirOrderAndHaveLimits) {
+  const char* text = R"({"z":1,"a":{"y":[],"b":{"x":null}},"m":[{"q":1.5,"c":"d"}]})";
+  EXPECT_EQ(json_text(*parse_ordered_json(text)), text);
+  const auto refused = [](const std::string& wrong) {
+    const auto value = parse_ordered_json(wrong);
+    return value ? "taken" : value.error().message;
+  };
+  EXPECT_EQ(refused(R"({"b":1,"a":1,"b":2})"), "the key \"b\" is there twice");
+  EXPECT_EQ(refused("[1,"), R"(it is not JSON, at byte 4, after "[1,")");
+  std::string keys = "{\"0\":0";
+  for (size_t i = 1; i < kMaxOrderedJsonKeys; ++i) keys += ",\"" + std::to_string(i) + "\":0";
+  EXPECT_EQ(refused("[" + keys + "}," + keys + "}]"), "taken");
+  EXPECT_EQ(refused(keys + ",\"a\":0}"), "an object has more than 1000 keys");
+  const std::string most(kMaxOrderedJsonDepth, '[');
+  EXPECT_EQ(refused(most + std::string(kMaxOrderedJsonDepth, ']')), "taken");
+  EXPECT_EQ(refused(most + "["), "it has more than 32 levels");
+}
+
+TEST(Json, TextThatIsNotUtf8IsReplacedInWriting) {
+  EXPECT_EQ(json_text(json("a\xff")), "\"a\xEF\xBF\xBD\"");
+}
+
+}  // namespace
+}  // namespace fovea

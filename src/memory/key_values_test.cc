@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory/key_values.h"
+
+#include <cmath>
+#include <new>
+
+#include "ops/attention/attention.h"
+#include "ops/plain_keys.h"
+#include "ops/test_values.h"
+
+namespace fovea {
+namespace {
+
+constexpr int kHeads = 3;
+constexpr int kDim = 8;
+constexpr int64_t kWidth = kHeads * kDim;
+
+KeyValues fresh() { return {unbounded_pages(kHeads, kDim), kHeads, kDim}; }
+
+// Key i is row i of `keys`, whatever was added, grown and forgotten before.
+void expect_rows(const KeyValues& kv, const std::vector<float>& keys,
+                 const std::vector<float>& values, int64_t stride) {
+  for (int head = 0; head < kHeads; ++head) {
+    for (int64_t i = 0; i < kv.size(); ++i) {
+      for (int d = 0; d < kDim; ++d) {
+        const auto at = static_cast<size_t>(i * stride + head * kDim + d);
+        ASSERT_EQ(kv.key(head, i)[d], keys[at]) << "head " << head << ", key " << i;
+        ASSERT_EQ(kv.value(head, i)[d], values[at]) << "head " << head << ", key " << i;
+      }
+    }
+  }
+}
+
+TEST(KeyValues, KeepsWhatWasAddedWhileItGrows) {
+  std::mt19937 random(8);
+  constexpr int64_t kStride = kWidth + 5;
+  const auto keys = random_values(300 * kStride, random);
+  const auto values = random_values(300 * kStride, random);
+  for (const int64_t step : {1, 7, 100}) {
+    KeyValues kv = fresh();
+    for (int64_t i = 0; i < 300; i += step) {
+      const int64_t count = std::min<int64_t>(step, 300 - i);
+      kv.append(keys.data() + i * kStride, kStride, values.data() + i * kStride, kStride, count);
+    }
+    ASSERT_EQ(kv.size(), 300);
+    expect_rows(kv, keys, values, kStride);
+  }
+}
+
+TEST(KeyValues, ForgetsItsEndAlone) {
+  std::mt19937 random(9);
+  const auto keys = random_values(200 * kWidth, random);
+  const auto values = random_values(200 * kWidth, random);
+  const auto other = random_values(200 * kWidth, random);
+  KeyValues kv = fresh();
+  kv.append(keys.data(), kWidth, values.data(), kWidth, 120);
+  kv.append(other.data(), kWidth, other.data(), kWidth, 50);
+  kv.truncate(120);
+  kv.append(keys.data() + 120 * kWidth, kWidth, values.data() + 120 * kWidth, kWidth, 80);
+  expect_rows(kv, keys, values, kWidth);
+}
+
+// What is there never moves, so that growing copies nothing, and no more than a page lies idle.
+TEST(KeyValues, GrowsByPagesThatStayWhereTheyAre) {
+  std::mt19937 random(12);
+  const auto row = random_values(kWidth, random);
+  KeyValues kv = fresh();
+  kv.append(row.data(), kWidth, row.data(), kWidth, 1);
+  const float* place = kv.key(2, 0);
+  for (int i = 1; i < 4000; ++i) {
+    kv.append(row.data(), kWidth, row.data(), kWidth, 1);
+    ASSERT_LT(kv.capacity(), kv.size() + kPageTokens);
+  }
+  EXPECT_EQ(kv.key(2, 0), place);
+  EXPECT_EQ(kv.bytes(), 2u * kv.capacity() * kWidth * sizeof(float));
+  const int64_t full = kv.capacity();
+  kv.reserve(full + 1);
+  EXPECT_EQ(kv.capacity(), full + kPageTokens);
+  kv.truncate(kPageTokens + 1);
+  EXPECT_EQ(kv.capacity(), 2 * kPageTokens);
+}
+
+TEST(KeyValues, ThreadsCopyTheSame) {
+  std::mt19937 random(13);
+  constexpr int64_t kCount = 5000;
+  const auto keys = random_values(kCount * kWidth, random);
+  const auto values = random_values(kCount * kWidth, random);
+  for (const int count : {1, 2, 3}) {
+    Threads threads(count);
+    KeyValues kv = fresh();
+    kv.append(threads, keys.data(), kWidth, values.data(), kWidth, kCount);
+    expect_rows(kv, keys, values, kWidth);
+  }
+}
+
+TEST(KeyValues, AFullPoolLeavesWhatIsThere) {
+  std::mt19937 random(14);
+  const auto keys = random_values(100 * kWidth, random);
+  const int64_t page = page_bytes_for(kHeads, kDim);
+  const auto pool = std::make_shared<PagePool>(
+      PagePool::Settings{.page_bytes = page, .capacity_bytes = 2 * page});
+  KeyValues kv(std::make_shared<Reservation>(pool), kHeads, kDim);
+  kv.append(keys.data(), kWidth, keys.data(), kWidth, 90);
+  EXPECT_THROW(kv.append(keys.data(), kWidth, keys.data(), kWidth, 40), std::bad_alloc);
+  EXPECT_EQ(kv.size(), 90);
+  expect_rows(kv, keys, keys, kWidth);
+}
+
+// A page made for larger heads holds more tokens of smaller ones.
+TEST(KeyValues, HeadsOfAnotherSizeUseTheSamePages) {
+  const int64_t page = page_bytes_for(8, 128);
+  EXPECT_EQ(page, 524'288);
+  EXPECT_EQ(tokens_of_page(page, 8, 128), 64);
+  EXPECT_EQ(tokens_of_page(page, 16, 64), 64);
+  EXPECT_EQ(tokens_of_page(page, 4, 128), 128);
+  EXPECT_EQ(tokens_of_page(page_bytes_for(16, 72), 8, 128), 64);
+  EXPECT_EQ(pages_for(65, page, 8, 128), 2);
+  EXPECT_EQ(pages_for(0, page, 8, 128), 0);
+}
+
+// What two sequences share gives each what it had got alone.
+TEST(KeyValues, ASharedBeginningGivesTheSameBits) {
+  std::mt19937 random(15);
+  const auto keys = random_values(150 * kWidth, random);
+  const auto values = random_values(150 * kWidth, random);
+  const auto q = random_values(40 * kWidth, random);
+  const auto reservation = unbounded_pages(kHeads, kDim);
+  Threads threads(2);
+  const auto attend = [&](const PagedKeys& kv) {
+    std::vector<float> out(40 * kWidth);
+    attention(threads, q.data(), kWidth, 40, kv, {.heads = kHeads, .scale = 0.3f}, out.data(),
+              kWidth);
+    return out;
+  };
+  PlainKeys alone(kHeads, kDim);
+  alone.append(keys.data(), kWidth, values.data(), kWidth, 150);
+  KeyValues first(reservation, kHeads, kDim);
+  first.append(keys.data(), kWidth, values.data(), kWidth, 70);
+  KeyValues second(reservation, kHeads, kDim);
+  ASSERT_TRUE(second.table().share(first.table().pages(), 70));
+  first.append(values.data(), kWidth, keys.data(), kWidth, 80);  // something else
+  second.append(keys.data() + 70 * kWidth, kWidth, values.data() + 70 * kWidth, kWidth, 80);
+  EXPECT_TRUE(same_bits(attend(second.view()), attend(alone.view())));
+}
+
+}  // namespace
+}  // namespace fovea

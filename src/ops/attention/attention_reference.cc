@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "ops/attention/attention.h"
+
+namespace fovea {
+namespace {
+
+// The softmax weights of one query and head over the keys it sees.
+std::vector<double> weights_of(const float* q, int64_t query, int head, const PagedKeys& kv,
+                               const AttentionParams& params) {
+  const int64_t keys = params.causal ? std::min(kv.size, params.first_query + query + 1) : kv.size;
+  const int kv_head = head / (params.heads / kv.kv_heads);
+  std::vector<double> weights(static_cast<size_t>(keys));
+  for (int64_t t = 0; t < keys; ++t) {
+    double dot = 0;
+    for (int d = 0; d < kv.head_dim; ++d)
+      dot += static_cast<double>(q[head * kv.head_dim + d]) * kv.key(kv_head, t)[d];
+    weights[t] = dot * params.scale + (params.key_bias != nullptr ? params.key_bias[t] : 0);
+  }
+  const double most = *std::max_element(weights.begin(), weights.end());
+  double sum = 0;
+  for (double& weight : weights) sum += weight = std::exp(weight - most);
+  for (double& weight : weights) weight /= sum;
+  return weights;
+}
+
+}  // namespace
+
+void attention_reference(const float* q, int64_t q_stride, int64_t queries, const PagedKeys& kv,
+                         const AttentionParams& params, float* out, int64_t out_stride) {
+  for (int64_t i = 0; i < queries; ++i) {
+    for (int head = 0; head < params.heads; ++head) {
+      const auto weights = weights_of(q + i * q_stride, i, head, kv, params);
+      const int kv_head = head / (params.heads / kv.kv_heads);
+      for (int d = 0; d < kv.head_dim; ++d) {
+        double sum = 0;
+        for (size_t t = 0; t < weights.size(); ++t)
+          sum += weights[t] * kv.value(kv_head, static_cast<int64_t>(t))[d];
+        out[i * out_stride + head * kv.head_dim + d] = static_cast<float>(sum);
+      }
+    }
+  }
+}
+
+void attention_mass_reference(const float* q, int64_t q_stride, int64_t queries,
+                              const PagedKeys& kv, const AttentionParams& params, int64_t key_begin,
+                              int64_t key_end, float* mass) {
+  std::vector<double> sums(static_cast<size_t>(key_end - key_begin));
+  for (int64_t i = 0; i < queries; ++i) {
+    for (int head = 0; head < params.heads; ++head) {
+      const auto weights = weights_of(q + i * q_stride, i, head, kv, params);
+      const auto seen = std::min(key_end, static_cast<int64_t>(weights.size()));
+      for (int64_t t = key_begin; t < seen; ++t) sums[t - key_begin] += weights[t];
+    }
+  }
+  for (size_t t = 0; t < sums.size(); ++t)
+    mass[t] = static_cast<float>(sums[t] / (static_cast<double>(queries) * params.heads));
+}
+
+}  // namespace fovea

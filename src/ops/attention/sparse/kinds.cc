@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/attention/sparse/kinds.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/check.h"
+#include "base/text.h"
+#include "ops/attention/sparse/random_features.h"
+
+namespace fovea {
+namespace {
+
+constexpr int kStride = 8;
+constexpr int kDilation = 4;
+
+constexpr AttentionKindRow kKinds[] = {
+    {"dense", "every patch", "every token before it", AttentionKind::kDense, false},
+    {"local3", "the 3x3 patches around it", nullptr, AttentionKind::kLocal3, false},
+    {"local5", "the 5x5 patches around it", nullptr, AttentionKind::kLocal5, false},
+    {"dilated", "5x5 patches around it, every 4th in x and in y", nullptr, AttentionKind::kDilated,
+     false},
+    {"strided", "every 8th patch, and its own 8x8",
+     "its block of 64 tokens, the one before, and every 4th", AttentionKind::kStrided, false},
+    {"top-blocks", "the 8x8 blocks whose mean keys fit best",
+     "all text, and the blocks of 64 visual tokens whose mean keys fit best",
+     AttentionKind::kTopBlocks, true},
+    {"hierarchical", "the best 8x8 blocks in full, the others by the mean of each 4x4", nullptr,
+     AttentionKind::kHierarchical, true},
+    {"linformer", "the mean of each 4x4", nullptr, AttentionKind::kLinformer, false},
+    {"performer", "all patches by 256 random features", nullptr, AttentionKind::kPerformer, false},
+    {"window", nullptr, "its block of 64 tokens, the 7 before, and the first",
+     AttentionKind::kWindow, false},
+    {"prefix", nullptr, "every token before it; a visual one also those after it in its image",
+     AttentionKind::kPrefix, false},
+};
+
+int blocks_for(const RowBlocks& rows, double share) {
+  constexpr int64_t kManyRows = 8192;
+  if (share <= 0) share = rows.rows() < kManyRows ? 0.125 : 0.0625;
+  return std::max(1, static_cast<int>(std::ceil(share * rows.blocks())));
+}
+
+}  // namespace
+
+std::span<const AttentionKindRow> attention_kinds() { return kKinds; }
+
+const AttentionKindRow& row_of(AttentionKind kind) { return kKinds[static_cast<size_t>(kind)]; }
+
+std::vector<AttentionKindRow> attention_kinds(AttentionPlace place) {
+  std::vector<AttentionKindRow> rows;
+  for (const AttentionKindRow& row : kKinds)
+    if (row.words(place) != nullptr) rows.push_back(row);
+  return rows;
+}
+
+Result<AttentionKind> find_attention_kind(std::string_view name, AttentionPlace place) {
+  std::vector<std::string_view> names;
+  bool elsewhere = false;
+  for (const AttentionKindRow& row : kKinds) {
+    const bool is_here = row.words(place) != nullptr;
+    if (row.name == name && is_here) return row.kind;
+    elsewhere = elsewhere || row.name == name;
+    if (is_here) names.emplace_back(row.name);
+  }
+  const bool of_tower = place == AttentionPlace::kTower;
+  const std::string what = elsewhere ? fmt::format("attention {} is for {} alone", in_quotes(name),
+                                                   of_tower ? "the language model" : "the tower")
+                                     : fmt::format("there is no attention {}", in_quotes(name));
+  return bad_input(fmt::format("{}: choose one of {}", what, fmt::join(names, ", ")));
+}
+
+bool chooses_keys(AttentionKind kind) {
+  return row_of(kind).patch_words != nullptr && kind != AttentionKind::kDense &&
+         kind != AttentionKind::kPerformer;
+}
+
+bool sees_own_block(AttentionKind kind) {
+  return chooses_keys(kind) && kind != AttentionKind::kLinformer;
+}
+
+ChosenKeys choose_by_kind(Threads& threads, const SparseAttention& given,
+                          const SparseSettings& settings) {
+  const RowBlocks& rows = *given.rows;
+  switch (settings.kind) {
+    case AttentionKind::kLocal3:
+      return choose_window(rows, {.radius = 1});
+    case AttentionKind::kLocal5:
+      return choose_window(rows, {.radius = 2});
+    case AttentionKind::kDilated:
+      return choose_window(rows, {.radius = 2, .step = kDilation});
+    case AttentionKind::kStrided:
+      return choose_strided(rows, kStride);
+    case AttentionKind::kTopBlocks:
+      return choose_best_blocks(threads, given, blocks_for(rows, settings.share),
+                                OtherBlocks::kNone);
+    case AttentionKind::kHierarchical:
+      return choose_best_blocks(threads, given, blocks_for(rows, settings.share),
+                                OtherBlocks::kPooled);
+    case AttentionKind::kLinformer:
+      return choose_groups(rows);
+    default:
+      break;
+  }
+  FOVEA_CHECK(chooses_keys(settings.kind));
+  return {};
+}
+
+void attend_by_kind(Threads& threads, SparseAttention given, const SparseSettings& settings,
+                    float* out, int64_t out_stride) {
+  if (given.rows->rows() == 0) return;
+  if (settings.kind == AttentionKind::kDense)
+    return attention(threads, given.q, given.q_stride, given.rows->rows(), *given.kv, *given.params,
+                     out, out_stride);
+  if (settings.kind == AttentionKind::kPerformer)
+    return attend_by_features(threads, given, kRandomFeatures, out, out_stride);
+  std::optional<PooledKeys> pooled;
+  if (row_of(settings.kind).by_blocks || settings.kind == AttentionKind::kLinformer)
+    given.pooled = &pooled.emplace(threads, *given.kv, given.params->key_bias, *given.rows);
+  attention_to_chosen(threads, given, choose_by_kind(threads, given, settings), out, out_stride);
+}
+
+}  // namespace fovea
