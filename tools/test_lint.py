@@ -20,6 +20,7 @@ class Tree:
         LOADER.exec_module(self.lint)
         self.root = pathlib.Path(folder).resolve()
         self.lint.ROOT, self.lint.BUILD = self.root, self.root / "build/release"
+        self.lint.COMMANDS = self.root / "build/lint"
         self.lint.BUILD.mkdir(parents=True)
         self.version = "14"
         self.deps = ""
@@ -82,6 +83,20 @@ class Lint(unittest.TestCase):
         tree = self.tree()
         (tree.root / "x.h").unlink()
         self.assertEqual(set(tree.names()), {"y.cc"})
+
+    def test_precompiled_headers_are_left_out(self):
+        plain = self.tree().names()
+        tree = self.tree()
+        pch = tree.lint.BUILD / "cmake_pch.hxx"
+        commands = json.loads((tree.lint.BUILD / "compile_commands.json").read_text())
+        for entry in commands:
+            entry["command"] = entry["command"].replace(
+                " -O3", f" -O3 -fpch-preprocess -Winvalid-pch -include {pch}")
+        (tree.lint.BUILD / "compile_commands.json").write_text(json.dumps(commands))
+        pch.write_text("headers")
+        tree.deps = tree.deps.replace("    ", f"    {pch}\n    ", 1)
+        self.assertEqual(plain, tree.names())
+        self.assertNotIn("pch", (tree.lint.COMMANDS / "compile_commands.json").read_text())
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 // Finds the files of a set of questions and hands their records on.
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cerrno>

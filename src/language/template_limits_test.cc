@@ -2,6 +2,7 @@
 // What a hostile template may cost, and that an honest one is far from it.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <nlohmann/json.hpp>
 
 #include <chrono>
 #include <filesystem>

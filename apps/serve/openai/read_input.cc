@@ -3,6 +3,7 @@
 // what they gave.
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/text.h"

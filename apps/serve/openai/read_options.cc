@@ -7,6 +7,7 @@
 #include <charconv>
 #include <climits>
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/json.h"

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <nlohmann/json.hpp>
 
 #include "language/template/text.h"
 #include "language/tokenizer/unicode.h"

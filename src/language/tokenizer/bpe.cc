@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <nlohmann/json.hpp>
 #include <queue>
 
 #include "language/tokenizer/unicode.h"
