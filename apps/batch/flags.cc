@@ -123,6 +123,11 @@ Result<std::string> settings_json(const BatchFlags& flags, const Job& job) {
   json["size_bias"] = ask.size_bias;
   json["attention"] = ask.tower_attention.empty() ? "dense" : ask.tower_attention;
   json["attention_text"] = ask.text_attention.empty() ? "dense" : ask.text_attention;
+  // Not there where all is kept: earlier runs had no other.
+  if (ask.keep != 1) {
+    json["keep"] = ask.keep;
+    json["forget"] = ask.forget.empty() ? "vl-cache" : ask.forget;
+  }
   json["max_tokens"] = ask.max_tokens;
   json["least_tokens"] = ask.least_tokens;
   json["stop"] = ask.stop;

@@ -4,18 +4,21 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <deque>
 #include <numeric>
 #include <set>
+#include <string_view>
 
 #include "base/check.h"
 #include "eval/random.h"
 #include "gaze/cell_tree.h"
+#include "memory/forget/policies.h"
 #include "relevance/coupling.h"
 
 namespace fovea::eval {
 namespace {
 
-constexpr std::array kArms = {
+constexpr std::array kLookingArms = {
     ArmKind{"full", "every cell of level 0; has no budget"},
     ArmKind{"uniform", "the finest level that fits the budget, for the whole image"},
     ArmKind{"random", "glance, then cells drawn at random"},
@@ -25,6 +28,28 @@ constexpr std::array kArms = {
     ArmKind{"coupling", "glance, then where the model's own reading of the question points"},
     ArmKind{"balanced", "glance, then coupling balanced with information and salience"},
     ArmKind{"oracle", "glance, then the evidence itself: what no choice can beat"},
+};
+
+// Beside them, one arm for each policy of forgetting.
+constexpr std::string_view kForget = "forget-";
+
+struct AllArms {
+  std::deque<std::string> texts;
+  std::vector<ArmKind> kinds{kLookingArms.begin(), kLookingArms.end()};
+
+  AllArms() {
+    for (const ForgetPolicyRow& row : forget_policies()) {
+      const char* name = texts.emplace_back(std::string(kForget) + row.name).c_str();
+      const char* words =
+          texts
+              .emplace_back(
+                  "every cell of level 0; of their keys memory keeps as many as the "
+                  "budget: " +
+                  std::string(row.words))
+              .c_str();
+      kinds.push_back({name, words});
+    }
+  }
 };
 
 // The level-0 cells a box shares pixels with.
@@ -51,7 +76,10 @@ int steps_to(const CellBlock& block, int row, int col) {
 
 }  // namespace
 
-std::span<const ArmKind> arm_kinds() { return kArms; }
+std::span<const ArmKind> arm_kinds() {
+  static const AllArms all;
+  return all.kinds;
+}
 
 std::vector<Setting> settings_of(const std::vector<std::string>& arms,
                                  const std::vector<int>& budgets) {
@@ -88,8 +116,16 @@ void choose_arm(const Setting& setting, const ArmScene& scene, AskOptions& optio
     options.coupling = {std::move(map)};
     options.balance = "coupling";
   };
-  options.plan = arm == "full" || arm == "uniform" ? "uniform" : "glance+look";
-  options.budget_tokens = arm == "full" ? -1 : setting.budget_tokens;
+  const bool forgets = arm.starts_with(kForget);
+  options.plan = arm == "full" || arm == "uniform" || forgets ? "uniform" : "glance+look";
+  options.budget_tokens = arm == "full" || forgets ? -1 : setting.budget_tokens;
+  const double keep = static_cast<double>(setting.budget_tokens) /
+                      static_cast<double>(grid_at(scene.canvas, 0).cells());
+  if (forgets && keep < 1) {
+    options.keep = keep;
+    options.forget = arm.substr(kForget.size());
+    options.seed = scene.seed;
+  }
   if (arm == "random") {
     follow(random_map(scene.canvas, scene.seed));
   } else if (arm == "oracle") {

@@ -149,10 +149,14 @@ TEST(ChooseArm, EveryArmChangesWhatTheEngineIsTold) {
     AskOptions options;
     choose_arm({kind.name, std::string(kind.name) == "full" ? 0 : 96}, scene, options);
     const std::string arm = kind.name;
-    EXPECT_EQ(options.plan, arm == "full" || arm == "uniform" ? "uniform" : "glance+look");
-    EXPECT_EQ(options.budget_tokens, arm == "full" ? -1 : 96);
+    const bool forgets = arm.starts_with("forget-");
+    const bool all = arm == "full" || forgets;
+    EXPECT_EQ(options.plan, all || arm == "uniform" ? "uniform" : "glance+look");
+    EXPECT_EQ(options.budget_tokens, all ? -1 : 96);
+    EXPECT_EQ(options.keep, forgets ? 96.0 / 256 : 1);
+    EXPECT_EQ(options.forget, forgets ? arm.substr(7) : "");
     EXPECT_EQ(options.coupling.size(), arm == "random" || arm == "centre" || arm == "oracle");
-    EXPECT_EQ(options.balance.empty(), arm == "full" || arm == "uniform");
+    EXPECT_EQ(options.balance.empty(), all || arm == "uniform");
   }
 }
 

@@ -123,6 +123,7 @@ void add_eval_flags(CLI::App& command, EvalFlags& flags) {
                   "mixed, crops or off (default: mixed for models made for it, else crops)")
       ->check(CLI::IsMember({"mixed", "crops", "off"}));
   app::add_attention_flags(command, flags.ask);
+  app::add_forget_flags(command, flags.ask);
   command.add_option("--size", flags.size_px, "Side of a scene of --cards, in pixels")
       ->capture_default_str()
       ->check(whole_number(1, 1 << 20));
@@ -205,6 +206,10 @@ Result<std::string> settings_json(const EvalFlags& flags, const std::string& mod
   // Not there where it is dense: earlier runs had no other.
   if (!flags.ask.tower_attention.empty()) json["attention"] = flags.ask.tower_attention;
   if (!flags.ask.text_attention.empty()) json["attention_text"] = flags.ask.text_attention;
+  if (flags.ask.keep != 1) {
+    json["keep"] = flags.ask.keep;
+    json["forget"] = flags.ask.forget.empty() ? "vl-cache" : flags.ask.forget;
+  }
   json["max_tokens"] = flags.ask.max_tokens;
   if (flags.ask.allow_special) json["allow_special"] = true;
   // Last: where something above differs too, that is what a person is told.

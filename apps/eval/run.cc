@@ -69,7 +69,11 @@ class Asker {
     record.question = number;
     record.answer = answer.text;
     record.right = is_right(question, answer.text);
-    record.tokens = answer.trace.usage.image_tokens;
+    const Usage& usage = answer.trace.usage;
+    record.tokens = usage.image_tokens;
+    if (usage.visual_keys > 0)  // what is left of each layer's keys, on average
+      record.tokens =
+          (usage.image_tokens * usage.visual_keys_kept + usage.visual_keys / 2) / usage.visual_keys;
     record.patches = answer.trace.usage.patches;
     if (question.evidence.empty() || answer.trace.looks.empty()) return record;
     std::vector<Cell> cells;

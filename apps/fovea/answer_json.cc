@@ -180,6 +180,12 @@ Json basis_json(const Answer& answer) {
                    {"patches", trace.usage.patches},
                    {"kept_tokens", trace.usage.kept_tokens},
                    {"answer_tokens", trace.usage.answer_tokens}};
+  if (trace.usage.visual_keys > 0) {
+    json["usage"]["visual_keys"] = trace.usage.visual_keys;
+    json["usage"]["visual_keys_kept"] = trace.usage.visual_keys_kept;
+    json["usage"]["kv_bytes_before"] = trace.usage.kv_bytes_before;
+    json["usage"]["kv_bytes_after"] = trace.usage.kv_bytes_after;
+  }
   json["confidence"] = trace.confidence;
   json["looks"] = Json::array();
   for (const Look& look : trace.looks) json["looks"].push_back(look_json(look));

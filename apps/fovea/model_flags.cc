@@ -103,6 +103,21 @@ void add_attention_flags(CLI::App& command, AskOptions& options) {
       ->type_name("KIND");
 }
 
+void add_forget_flags(CLI::App& command, AskOptions& options) {
+  command
+      .add_option("--keep", options.keep,
+                  "The share of the keys of visual tokens that memory keeps once the question is "
+                  "read, summed over layers (default: 1, all)")
+      ->type_name("SHARE");
+  std::string names;
+  for (const ForgetChoice& choice : forget_choices())
+    names += (names.empty() ? "" : ", ") + choice.name;
+  command
+      .add_option("--forget", options.forget,
+                  "With --keep, which ones: " + names + " (see fovea info; default: vl-cache)")
+      ->type_name("POLICY");
+}
+
 void add_model_flags(CLI::App& command, ModelFlags& flags) {
   AskOptions& options = flags.options;
   add_load_flags(command, flags);
@@ -138,6 +153,7 @@ void add_model_flags(CLI::App& command, ModelFlags& flags) {
   command.add_flag("--size-bias", options.size_bias,
                    "In the tower, coarse cells count for as much as they cover");
   add_attention_flags(command, options);
+  add_forget_flags(command, options);
   command.add_option("-n,--max-tokens", options.max_tokens, "The most tokens of an answer")
       ->capture_default_str()
       ->check(whole_number(1, 1 << 30));

@@ -36,6 +36,10 @@ void print_stats(const Answer& answer, double load_ms) {
       usage.answer_tokens, answer.finish, 100 * trace.confidence, looks, looks == 1 ? "" : "s",
       static_cast<double>(trace.weights_bytes) * mb, static_cast<double>(trace.kv_bytes) * mb,
       static_cast<double>(trace.peak_bytes) * mb);
+  if (usage.visual_keys > 0)
+    tell("forgot: {} of {} keys of visual tokens stayed, {:.2f} of {:.2f} MB of keys and values\n",
+         usage.visual_keys_kept, usage.visual_keys, static_cast<double>(usage.kv_bytes_after) * mb,
+         static_cast<double>(usage.kv_bytes_before) * mb);
 }
 
 }  // namespace fovea::app

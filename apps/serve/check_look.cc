@@ -5,6 +5,7 @@
 
 #include "engine/look_form.h"
 #include "gaze/gaze.h"
+#include "memory/forget/policies.h"
 #include "ops/attention/sparse/schedule.h"
 #include "relevance/relevance.h"
 
@@ -25,6 +26,8 @@ constexpr Beginning kBeginnings[] = {
     {"fixation ", "fovea.fixations"},
     // More kinds than layers, or a device that has none.
     {"attention ", "fovea"},
+    {"keep ", "fovea.keep"},
+    {"forget ", "fovea.forget"},
     {"coupling map", "fovea.regions"},
     {"tools", "tools"},
     {"tool_calls", "messages"},
@@ -63,6 +66,10 @@ std::optional<ApiError> check_look(const AskOptions& options) {
   if (const auto read = parse_attention(options.text_attention, AttentionPlace::kText, kMostLayers);
       !read)
     return wrong_param("fovea.attention_text", read.error().message);
+  if (const auto read = forget_settings(options.keep, "", 0); !read)
+    return wrong_param("fovea.keep", read.error().message);
+  if (const auto read = forget_settings(options.keep, options.forget, 0); !read)
+    return wrong_param("fovea.forget", read.error().message);
   return std::nullopt;
 }
 

@@ -39,6 +39,8 @@ Digest digest_of_messages(const ConversationScope& conversation,
       .text(options.balance)
       .text(options.tower_attention)
       .text(options.text_attention)
+      .value(options.keep)
+      .text(options.forget)
       .text(options.tools);
   for (const Message& message : messages) {
     const auto nothing = std::count_if(message.parts.begin(), message.parts.end(), is_nothing);

@@ -120,6 +120,8 @@ std::string_view openapi_json() {
         "plan": {"type": ["string", "null"]}, "look": {"type": ["string", "null"]},
         "balance": {"type": ["string", "null"]},
         "attention": {"type": ["string", "null"]}, "attention_text": {"type": ["string", "null"]},
+        "keep": {"type": ["number", "null"], "exclusiveMinimum": 0, "maximum": 1},
+        "forget": {"type": ["string", "null"]},
         "sure": {"type": ["number", "null"], "minimum": 0, "maximum": 1},
         "fixations": {"type": ["array", "null"]}, "regions": {"type": ["array", "null"]},
         "trace": {"type": ["boolean", "null"]}}}}},

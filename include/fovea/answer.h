@@ -63,6 +63,11 @@ struct AskOptions {
   // seen in full. Empty: dense.
   std::string tower_attention;  // of patches
   std::string text_attention;   // of tokens, in the language model
+  // What memory keeps, on a CPU: of the keys of visual tokens, summed over layers, this share, by
+  // one of forget_choices() (empty: vl-cache). Text stays. Every token of the answer sees the kept
+  // ones alone, and so do questions that follow in the conversation.
+  double keep = 1;
+  std::string forget;
   // In a conversation whose looks are crops: those of earlier questions stay in their messages, and
   // nothing is read again. Off: they are dropped, which makes room and reads again what follows the
   // images.
@@ -187,6 +192,12 @@ struct Usage {
   int64_t patches = 0;
   int64_t kept_tokens = 0;  // of the prompt, not computed again
   int64_t answer_tokens = 0;
+  // Where keys were forgotten for this answer: those of visual tokens, in all layers, and how many
+  // of them stayed; bytes of all keys and values of the conversation just before and after.
+  int64_t visual_keys = 0;
+  int64_t visual_keys_kept = 0;
+  int64_t kv_bytes_before = 0;
+  int64_t kv_bytes_after = 0;
   MemoryUsage memory;  // after the answer; of a device nothing yet
 };
 

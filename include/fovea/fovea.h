@@ -46,6 +46,13 @@ struct AttentionChoice {
 };
 std::vector<AttentionChoice> attention_choices();
 
+// A policy of forgetting, and what it keeps (docs/forgetting.md).
+struct ForgetChoice {
+  std::string name;
+  std::string description;
+};
+std::vector<ForgetChoice> forget_choices();
+
 // What the program refuses or assumes unless told otherwise.
 struct Limits {
   int64_t max_pixels = 0;      // larger images are refused

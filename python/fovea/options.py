@@ -39,6 +39,8 @@ class AskOptions(TypedDict, total=False):
     coupling: MapLike | Sequence[MapLike | None] | None  # 2-D arrays of 0..1 (float) or 0..65535
     attention: str | None  # docs/attention.md
     attention_text: str | None
+    keep: float | None  # share of the keys of visual tokens that stays (docs/forgetting.md)
+    forget: str | None  # which ones: "vl-cache", "sparse-vlm", "merge", ...
     drop_looks: bool | None
     # How to answer.
     max_tokens: int | None

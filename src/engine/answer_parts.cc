@@ -10,6 +10,7 @@
 
 #include "base/text.h"
 #include "engine/attention_settings.h"
+#include "engine/forget.h"
 #include "engine/generate.h"
 #include "engine/look.h"
 #include "language/chat_tools.h"
@@ -161,6 +162,7 @@ Status check_ask(const Model& model, std::span<const Message> messages, const As
   if (!options.look.empty())
     if (const auto form = find_look(options.look); !form) return form.error();
   if (auto checked = check_attention(model, options); !checked) return checked;
+  if (auto checked = check_forget(model, options); !checked) return checked;
   if (options.answers < 1 || options.answers > kMostAnswers)
     return bad_input(fmt::format("answers {}: give 1 to {}", options.answers, kMostAnswers));
   if (options.looks < 1) return bad_input(fmt::format("looks {}: give 1 or more", options.looks));

@@ -29,6 +29,7 @@ class SampledGenerator : public Generator {
     step_.wants_logits = true;
     step_.logits = std::move(logits);
     if (!input.options.answer_attention || input.attention.last_mass.empty()) return;
+    if (input.state.memory.forgotten_tokens > 0) return;  // a row is no token's any more
     const auto keys = static_cast<int64_t>(input.attention.last_mass.size());
     most_attended_ = kMostAnswerAttention / input.options.answers / keys;
     readout_ = input.attention;

@@ -7,6 +7,7 @@
 #include "gaze/gaze.h"
 #include "media/decode.h"
 #include "media/encode_png.h"
+#include "memory/forget/policies.h"
 #include "ops/attention/sparse/kinds.h"
 #include "pyramid/canvas.h"
 
@@ -42,6 +43,12 @@ std::vector<AttentionChoice> attention_choices() {
       choice.description +=
           std::string(choice.of_tower ? "; " : "") + "a token sees " + row.token_words;
   }
+  return choices;
+}
+
+std::vector<ForgetChoice> forget_choices() {
+  std::vector<ForgetChoice> choices;
+  for (const ForgetPolicyRow& row : forget_policies()) choices.push_back({row.name, row.words});
   return choices;
 }
 

@@ -8,6 +8,7 @@
 
 #include "engine/answer_parts.h"
 #include "engine/attention_settings.h"
+#include "engine/forget.h"
 #include "memory/digest.h"
 #include "memory/key_values.h"
 
@@ -57,6 +58,8 @@ Reader::Reader(SessionState& state, const TokenPrompt& prompt, const AskOptions&
   by_attention_ = !prompt.images.empty() && (goal.attention || (goal.couple && !model_.gaze));
   if (by_attention_) reading_.attention = attention_of(model_, prompt);
   reading_.attention.wants_last = goal.last_attention;
+  first_query_ =
+      by_attention_ ? static_cast<int64_t>(reading_.attention.query_begin) : prompt.tokens();
   if (goal.couple && options.share && model_.beginnings)
     shared_ = shared_keys(prompt, options, text_attention(model_, options).text());
   if (goal.couple) {
@@ -67,21 +70,25 @@ Reader::Reader(SessionState& state, const TokenPrompt& prompt, const AskOptions&
   }
   work_.memory = &state.memory;
   work_.options.keep_going = keep_going;
-  forget_other_attention(options);
+  forget_other_settings(options);
+  if (goal.forget && row_of(state.forget.policy).by_attention) choose_asking();
   keep_beginning();
   run_begin_ = at();
   state.memory.reserve(prompt.tokens() +
                        std::min(room_for_answer(model_, prompt, options), kAnswerAtOnce));
 }
 
-// What was read by another kind of attention is of no use.
-void Reader::forget_other_attention(const AskOptions& options) {
+// What was read by another kind of attention is of no use, nor is what was forgotten otherwise.
+void Reader::forget_other_settings(const AskOptions& options) {
   AttentionSchedule attention = text_attention(model_, options);
-  if (attention != state_.text_attention) {
+  const ForgetSettings forget = forget_of(options);
+  const bool forgot_otherwise = state_.memory.forgotten_tokens > 0 && forget != state_.forget;
+  if (attention != state_.text_attention || forgot_otherwise) {
     state_.memory.truncate(0);
     state_.kept.clear();
     state_.gaze_rows.clear();
   }
+  state_.forget = forget;
   if (!attention.is_dense()) images_ = visual_ranges(prompt_);
   work_.options.images = images_;
   work_.options.attention = attention;
@@ -93,14 +100,37 @@ int64_t Reader::end_of_image(int64_t token) const {
   return prefix_limit(images_, token - 1);
 }
 
+// What is left of the first `kept` tokens where keys of them were forgotten: nothing, unless the
+// prompt goes on from the one that said which. Their attention by token is not to be had, either.
+int64_t Reader::without_forgotten(int64_t kept) const {
+  if (state_.memory.forgotten_tokens == 0) return kept;
+  return by_attention_ || kept < state_.forgot_at ? 0 : kept;
+}
+
+// Forgetting chooses by what the tokens behind the images attend to, of which none was forgotten.
+void Reader::choose_asking() {
+  const auto differs = std::mismatch(state_.kept.begin(), state_.kept.end(), prompt_.keys.begin(),
+                                     prompt_.keys.end());
+  const int64_t kept =
+      without_forgotten(std::min(differs.first - state_.kept.begin(), prompt_.tokens() - 1));
+  const VisualPart part = visual_from(prompt_, kept > 0 ? state_.memory.forgotten_tokens : 0);
+  if (part.at.empty()) return;
+  by_keys_ = true;
+  reading_.keys.key_begin = part.begin();
+  reading_.keys.key_end = part.end();
+  reading_.keys.query_begin = static_cast<size_t>(first_asking(prompt_, part));
+  reading_.keys.query_end = prompt_.ids.size();
+  reading_.keys.by_raters = row_of(state_.forget.policy).by_raters;
+  first_query_ = std::min(first_query_, static_cast<int64_t>(reading_.keys.query_begin));
+}
+
 // Forgets what the prompt has no use for, or what must be read again.
 void Reader::keep_beginning() {
   const auto differs = std::mismatch(state_.kept.begin(), state_.kept.end(), prompt_.keys.begin(),
                                      prompt_.keys.end());
   int64_t kept = differs.first - state_.kept.begin();
   // The last token is computed always: its logits are not kept. So are tokens to be read out.
-  kept = std::min(kept, prompt_.tokens() - 1);
-  if (by_attention_) kept = std::min(kept, static_cast<int64_t>(reading_.attention.query_begin));
+  kept = std::min({kept, prompt_.tokens() - 1, first_query_});
   while (end_of_image(kept) > kept) --kept;  // to where the image begins
   if (goal_.couple) {
     if (model_.gaze) kept = std::min(kept, static_cast<int64_t>(state_.gaze_rows.size()));
@@ -112,6 +142,7 @@ void Reader::keep_beginning() {
     leaves_ = !is_conversation() || kept == 0;
     kept = is_conversation() ? std::max(piece, std::min(kept, prompt_.question_begin)) : piece;
   }
+  kept = without_forgotten(kept);
   state_.memory.truncate(kept);
   state_.kept.resize(static_cast<size_t>(kept));
   state_.gaze_rows.resize(std::min(state_.gaze_rows.size(), state_.kept.size()));
@@ -122,6 +153,7 @@ void Reader::keep_beginning() {
 // More of the beginning than this session holds, where another one has read it: in the same
 // pieces, so that it is the same to the last bit.
 void Reader::take_beginning() {
+  if (state_.memory.forgotten_tokens > 0) return;  // it goes on from what it holds
   state_.memory.open(model_.config().text);
   const auto found =
       model_.beginnings->find(shared_, shared_ends(), at(), tables_of(state_.memory.layers));
@@ -135,6 +167,7 @@ void Reader::take_beginning() {
 }
 
 void Reader::leave_beginning() {
+  if (state_.memory.forgotten_tokens > 0) return;  // what others may share is whole
   const size_t tokens = state_.kept.size();
   if (tokens > shared_.size() || (model_.gaze && state_.gaze_rows.size() != tokens)) return;
   model_.beginnings->insert(std::span(shared_).first(tokens),
@@ -165,8 +198,7 @@ Reader::Piece Reader::next_piece() const {
   if (shares || passing) return piece;
   const int64_t chunk =
       end_of_image(run_begin_ + ((piece.begin - run_begin_) / kDecoderChunk + 1) * kDecoderChunk);
-  const bool read_out =
-      by_attention_ && chunk > static_cast<int64_t>(reading_.attention.query_begin);
+  const bool read_out = chunk > first_query_;
   if (chunk < piece.end && !(piece.last && read_out)) piece = {piece.begin, chunk, false};
   return piece;
 }
@@ -188,6 +220,11 @@ ForwardRequest* Reader::next() {
     reading_.attention.query_begin -= static_cast<size_t>(piece_.begin);
     reading_.attention.query_end -= static_cast<size_t>(piece_.begin);
     options.readout = &reading_.attention;
+  }
+  if (piece_.last && by_keys_) {
+    reading_.keys.query_begin -= static_cast<size_t>(piece_.begin);
+    reading_.keys.query_end -= static_cast<size_t>(piece_.begin);
+    options.keys = &reading_.keys;
   }
   const bool passing = piece_.last && !goal_.answer;
   options.layers = passing && piece_.keep == 0 ? layers_to_couple() : 0;

@@ -22,6 +22,7 @@ struct ReadGoal {
   bool attention = false;       // the trace shows what was attended to
   bool last_attention = false;  // ... and what the prompt's last token alone attended to
   bool leave = false;           // the logits stay on the device
+  bool forget = false;          // forget_keys() follows
 };
 
 struct Reading {
@@ -29,6 +30,7 @@ struct Reading {
   Buffer<float> logits;                       // after the last token, where an answer follows
   bool left_logits = false;                   // ... they stayed on the device, for its answer
   AttentionReadout attention;                 // of the text after the last image
+  KeyReadout keys;                            // where forgetting chooses by it
   std::vector<std::vector<float>> gaze_rows;  // as SessionState's, of the tokens after those
   int64_t kept_tokens = 0;                    // of the prompt that were in memory before
   double ms = 0;
@@ -67,7 +69,9 @@ class Reader {
 
   // Where an image that may not be read in two pieces ends, if one is being read at this token.
   int64_t end_of_image(int64_t token) const;
-  void forget_other_attention(const AskOptions& options);
+  void forget_other_settings(const AskOptions& options);
+  int64_t without_forgotten(int64_t kept) const;
+  void choose_asking();
   int64_t at() const { return static_cast<int64_t>(state_.kept.size()); }
   bool is_conversation() const { return prompt_.question_begin > 0; }
   void keep_beginning();
@@ -84,6 +88,9 @@ class Reader {
   const ReadGoal goal_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   bool by_attention_ = false;
+  bool by_keys_ = false;
+  int64_t first_query_ =
+      0;  // of the tokens that are read out, which stay together; else behind all
   std::vector<Digest> shared_;  // of the tokens that other sessions may have read; none: all alone
   // Where coupling follows, pieces end where an encoded part does, and where the question begins.
   std::vector<int64_t> ends_;

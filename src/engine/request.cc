@@ -9,6 +9,7 @@
 
 #include "base/out_of_memory.h"
 #include "engine/answer_parts.h"
+#include "engine/forget.h"
 #include "engine/look.h"
 
 namespace fovea {
@@ -176,22 +177,36 @@ Result<RequestStage> ActiveRequest::read() {
   Reading reading = reader_->finish();
   reader_.reset();
   if (auto intact = model().intact(); !intact) return intact.error();
-  if (!others_.empty()) {  // what it attends to, and how sure it is, is known
+  if (forgot_ || !others_.empty()) {  // what it attends to is known
     reading_.logits = std::move(reading.logits);
+    if (others_.empty())
+      answer_.trace.confidence = confidence_of({reading_.logits.data(), reading_.logits.size()});
     return begin_answer();
   }
   reading_ = std::move(reading);
   const auto enough = note_reading(*session_, reading_, round_, rounds_of(looks_), options(),
                                    looks_, answer_.trace);
   if (!enough) return enough.error();
-  if (*enough) return begin_answer();
+  if (*enough) return forget() ? read() : begin_answer();
   ++round_;
   return RequestStage::kLook;
 }
 
+// Where keys are forgotten, the prompt's last token is read once more, over those that are left.
+bool ActiveRequest::forget() {
+  if (!forget_of(options()).forgets()) return false;
+  forgot_ = forget_keys(*session_, *prompt_, reading_.keys, answer_.trace.usage);
+  reading_.keys = {};
+  if (!forgot_) return false;
+  room_->shrink(*prompt_, options());
+  gave_room_ = true;
+  watch_.lap("forget");
+  return true;
+}
+
 Status ActiveRequest::begin_reading() {
   const bool leave = leave_logits(model(), options());
-  if (!others_.empty()) {  // the prompt's last token once more, for its logits
+  if (forgot_ || !others_.empty()) {  // the prompt's last token once more, for its logits
     reader_.emplace(*session_, *prompt_, options(), ReadGoal{.leave = leave}, keep_going_);
     return Done{};
   }
@@ -218,6 +233,7 @@ Status ActiveRequest::begin_reading() {
   goal.attention = answers && (options().attention || by_token);
   goal.last_attention = answers && by_token;
   goal.leave = leave;
+  goal.forget = answers && forget_of(options()).forgets();
   reader_.emplace(*session_, *prompt_, options(), goal, keep_going_);
   return Done{};
 }

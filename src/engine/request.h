@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/stopwatch.h"
@@ -48,6 +49,8 @@ class ActiveRequest {
   void advance();
   // What the decoder is to do before the next advance(); null: nothing.
   ForwardRequest* forward() const { return forward_; }
+  // Whether it has given memory back since this was last asked.
+  bool take_gave_room() { return std::exchange(gave_room_, false); }
   // What the device may draw for several requests at once before the next advance(); null: nothing.
   DeviceAnswer* answering() const { return generator_ ? generator_->on_device() : nullptr; }
 
@@ -64,6 +67,7 @@ class ActiveRequest {
   Result<RequestStage> finish();
 
   Status begin_reading();
+  bool forget();
   Result<RequestStage> begin_answer();
   RequestStage end_answer();
   bool was_ended();  // by its ticket, or by its deadline
@@ -99,6 +103,8 @@ class ActiveRequest {
   std::optional<TokenPrompt> prompt_;
   std::optional<Reader> reader_;
   Reading reading_;
+  bool forgot_ = false;  // keys, so that the prompt's last token is read again
+  bool gave_room_ = false;
   std::unique_ptr<Generator> generator_;
   ForwardRequest* forward_ = nullptr;
   Answer answer_;

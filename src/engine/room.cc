@@ -30,11 +30,17 @@ int64_t bound_text(std::span<const Message> messages) {
   return tokens;
 }
 
-int64_t decoder_pages(const Model& model, int64_t tokens) {
+int64_t layer_pages(const Model& model, int64_t tokens) {
+  const TextConfig& text = model.config().text;
+  return pages_for(tokens, model.pool->page_bytes(), text.num_kv_heads, text.head_dim);
+}
+
+// Where keys are forgotten, those of a layer that stay move while the others are there.
+int64_t decoder_pages(const Model& model, int64_t tokens, const AskOptions& options) {
   const TextConfig& text = model.config().text;
   tokens = std::min<int64_t>(tokens, text.max_positions);
-  return kForACopy + text.num_layers * pages_for(tokens, model.pool->page_bytes(),
-                                                 text.num_kv_heads, text.head_dim);
+  const int64_t layer = layer_pages(model, tokens);
+  return kForACopy + text.num_layers * layer + (options.keep < 1 ? layer : 0);
 }
 
 // Of the glance and what attends to it, where that is kept, and of one block for what is not.
@@ -94,7 +100,7 @@ Status Room::try_to_reserve(std::span<const Message> messages, std::span<const i
   if (options.keep_looks) tokens += past_tokens(messages, state_.views, kAroundACrop);
   tokens = std::min<int64_t>(tokens, model.config().text.max_positions);
 
-  int64_t pages = decoder_pages(model, tokens);
+  int64_t pages = decoder_pages(model, tokens, options);
   int64_t promised = state_.memory.pages->pages();
   bool fits = static_cast<bool>(state_.memory.pages->resize(pages));
   for (const int image : images) {
@@ -118,9 +124,18 @@ Status Room::reserve(const TokenPrompt& prompt, const AskOptions& options) {
   if (!state_.memory.pages) return Done{};
   const int64_t tokens = prompt.tokens() + room_for_answer(model, prompt, options);
   Reservation& reserved = *state_.memory.pages;
-  const int64_t pages = decoder_pages(model, tokens);
+  const int64_t pages = decoder_pages(model, tokens, options);
   if (pages <= reserved.pages() || reserved.resize(pages)) return Done{};
   return no_room(model, pages, reserved.pages(), tokens);
+}
+
+void Room::shrink(const TokenPrompt& prompt, const AskOptions& options) {
+  if (!state_.memory.pages) return;
+  const int64_t answer = room_for_answer(*state_.model, prompt, options);
+  int64_t pages = kForACopy;
+  for (const KeyValues& layer : state_.memory.layers)
+    pages += layer_pages(*state_.model, layer.size() + answer);
+  if (pages < state_.memory.pages->pages()) (void)state_.memory.pages->resize(pages);
 }
 
 }  // namespace fovea

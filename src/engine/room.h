@@ -26,6 +26,10 @@ class Room {
   // around a text than most.
   Status reserve(const TokenPrompt& prompt, const AskOptions& options);
 
+  // Gives back what was reserved and is not needed any more, since keys of the prompt were
+  // forgotten.
+  void shrink(const TokenPrompt& prompt, const AskOptions& options);
+
   // Whether it was refused what others hold now and may give back.
   bool may_come() const { return may_come_; }
 

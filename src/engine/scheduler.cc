@@ -76,6 +76,7 @@ class Scheduler::Loop {
     may_start_ = std::erase_if(waiting_, is_done) > 0;
     iterate();
     may_start_ = std::erase_if(active_, is_done) > 0 || may_start_;
+    for (const auto& request : active_) may_start_ = request->take_gave_room() || may_start_;
   }
 
   void admit() {

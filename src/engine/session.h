@@ -11,6 +11,7 @@
 #include "engine/view.h"
 #include "fovea/fovea.h"
 #include "language/decoder.h"
+#include "memory/forget/policies.h"
 
 namespace fovea {
 
@@ -27,7 +28,11 @@ struct SessionState {
   // other tokens. Shorter than `kept` where tokens were not read for a look.
   std::vector<std::vector<float>> gaze_rows;
   AttentionSchedule text_attention;  // by which they were read
-  bool busy = false;                 // with a request; the scheduler's
+  ForgetSettings forget;             // by which keys of them were forgotten, where some were
+  // ... for a prompt of which the first so many tokens say what was to be kept: another prompt has
+  // no use for the rest.
+  int64_t forgot_at = 0;
+  bool busy = false;  // with a request; the scheduler's
 };
 
 // Adds an image that was not checked yet.

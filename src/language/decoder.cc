@@ -37,6 +37,16 @@ void start_readout(const TextConfig& config, const TokenRun& run, int64_t keys,
   readout.last_mass.assign(readout.wants_last ? readout.mass.size() : 0, 0.0f);
 }
 
+void start_keys(const TextConfig& config, const TokenRun& run, const DecoderMemory& memory,
+                KeyReadout& readout) {
+  FOVEA_CHECK(readout.query_begin < readout.query_end && readout.query_end <= run.ids.size());
+  FOVEA_CHECK(readout.key_begin >= memory.forgotten_tokens && readout.key_begin < readout.key_end &&
+              readout.key_end <= memory.tokens() + static_cast<int64_t>(readout.query_begin));
+  const auto keys = static_cast<size_t>(readout.key_end - readout.key_begin);
+  readout.layers.assign(static_cast<size_t>(config.num_layers), {std::vector<float>(keys), 0});
+  readout.query_parts.assign(readout.query_end - readout.query_begin, 1.0f);
+}
+
 void start_hidden(const TextConfig& config, const TokenRun& run, int layers,
                   HiddenReadout& readout) {
   FOVEA_CHECK(readout.layers >= 1 && readout.layers <= layers);
@@ -107,6 +117,8 @@ void Decoder::start(ForwardRequest& request) const {
   const int64_t keys = memory.tokens() + static_cast<int64_t>(run.ids.size());
   const int layers = options.layers > 0 ? options.layers : config_.num_layers;
   if (options.readout != nullptr) start_readout(config_, run, keys, *options.readout);
+  FOVEA_CHECK(options.keys == nullptr || (has_kinds() && options.layers == 0));
+  if (options.keys != nullptr) start_keys(config_, run, memory, *options.keys);
   if (options.hidden != nullptr) start_hidden(config_, run, layers, *options.hidden);
   const size_t rows = !request.wants_logits ? 0 : options.all_logits ? run.ids.size() : 1;
   const size_t values = rows * static_cast<size_t>(config_.vocab_size);
@@ -154,8 +166,31 @@ void DecoderMemory::open(const TextConfig& config) {
 void DecoderMemory::reserve(int64_t tokens) { reserved_tokens = std::max(reserved_tokens, tokens); }
 
 void DecoderMemory::truncate(int64_t tokens) {
-  for (KeyValues& layer : layers) layer.truncate(tokens);
+  if (tokens < forgotten_tokens) {
+    tokens = forgotten_tokens = 0;
+    missing_rows.clear();
+  }
+  for (size_t i = 0; i < layers.size(); ++i) layers[i].truncate(tokens - missing(i));
   tokens_on_device = std::min(tokens_on_device, tokens);
+}
+
+void DecoderMemory::keep(int64_t first, std::span<const KeptRows> kept) {
+  FOVEA_CHECK(kept.size() == layers.size() && first >= forgotten_tokens);
+  const auto tokens = static_cast<int64_t>(kept.front().row_of.size());
+  try {
+    std::vector<int64_t> more(layers.size());
+    for (size_t i = 0; i < layers.size(); ++i) {
+      layers[i].keep(first - missing(i), kept[i]);
+      more[i] = missing(i) + tokens - kept[i].rows;
+    }
+    missing_rows = std::move(more);
+    forgotten_tokens = first + tokens;
+  } catch (const std::bad_alloc&) {
+    for (KeyValues& layer : layers) layer.truncate(0);
+    forgotten_tokens = 0;
+    missing_rows.clear();
+    throw;
+  }
 }
 
 }  // namespace fovea

@@ -11,6 +11,7 @@
 #include "base/threads.h"
 #include "device/accelerator.h"
 #include "fovea/result.h"
+#include "memory/forget/kept_rows.h"
 #include "memory/key_values.h"
 #include "ops/attention/sparse/schedule.h"
 #include "ops/attention/sparse/token_blocks.h"
@@ -68,12 +69,24 @@ struct DecoderMemory {
   std::shared_ptr<OnDevice> on_device;
   int64_t tokens_on_device = 0;
 
-  int64_t tokens() const { return layers.empty() ? tokens_on_device : layers.front().size(); }
+  // Of the first `forgotten_tokens` tokens, each layer has fewer rows than tokens; of those behind
+  // them, one each.
+  int64_t forgotten_tokens = 0;
+  std::vector<int64_t> missing_rows;  // of each layer; empty where nothing was forgotten
+
+  int64_t tokens() const {
+    return layers.empty() ? tokens_on_device : layers.front().size() + missing(0);
+  }
+  int64_t missing(size_t layer) const { return missing_rows.empty() ? 0 : missing_rows[layer]; }
   void open(const TextConfig& config);  // makes the layers, where there are none yet
   size_t bytes() const;                 // of the keys and values
   // Says how many there will be in all, so that a device makes room for them at once.
   void reserve(int64_t tokens);
-  void truncate(int64_t tokens);  // forgets all but the first
+  // Forgets all but the first; all of them where that is inside of what was forgotten.
+  void truncate(int64_t tokens);
+  // The tokens from `first` on that `kept` tells of, for each layer, become the rows that it says.
+  // Where memory runs out on the way, std::bad_alloc is thrown and nothing is left.
+  void keep(int64_t first, std::span<const KeptRows> kept);
 };
 
 // How much the tokens [query_begin, query_end) of a run attend to the keys [key_begin, key_end) of
@@ -88,6 +101,24 @@ struct AttentionReadout {
   bool wants_last = false;
   std::vector<float> last_mass =
       {};  // the same of the last of these queries alone, where it is wanted
+};
+
+// How much the tokens [query_begin, query_end) of a run attend to the keys of the tokens
+// [key_begin, key_end) of the whole sequence, in each layer: what forgetting chooses by. On a CPU.
+struct KeyReadout {
+  size_t query_begin = 0;
+  size_t query_end = 0;
+  int64_t key_begin = 0;
+  int64_t key_end = 0;
+  // Of those queries count only the ones that give these keys at least the mean, in the first
+  // layer.
+  bool by_raters = false;
+  struct Layer {
+    std::vector<float> mass;  // [key_end - key_begin], averaged over the queries that count
+    double density = 0;       // the share of (query, head, key) that stands out (kStandsOut)
+  };
+  std::vector<Layer> layers;       // the result
+  std::vector<float> query_parts;  // by_raters: how much each query counts, 1 on average
 };
 
 // The hidden state after the first `layers` layers, deepstack added: what the next layer reads.
@@ -106,6 +137,7 @@ struct ForwardOptions {
   bool leave_logits = false;
   AttentionReadout* readout = nullptr;  // filled where given
   HiddenReadout* hidden = nullptr;      // likewise
+  KeyReadout* keys = nullptr;           // likewise, where Decoder::has_kinds(); not of steps
   // Without logits: only the first so many layers, where above 0. The memory is then left as it
   // was.
   int layers = 0;

@@ -106,12 +106,15 @@ LayerCall Run::call_for(const Chunk& chunk, int layer) const {
   const bool has_last = wants_logits && chunk.end == static_cast<int64_t>(tokens.ids.size());
   call.first_output = has_last ? chunk.rows() - 1 : chunk.rows();
   call.first_query = call.first_output;
+  const auto include = [&](size_t query_begin, size_t query_end) {
+    const auto begin = std::max(static_cast<int64_t>(query_begin), chunk.begin);
+    if (begin < std::min(static_cast<int64_t>(query_end), chunk.end))
+      call.first_query = std::min(call.first_query, begin - chunk.begin);
+  };
   const AttentionReadout* readout = options.readout;
-  if (readout == nullptr || std::count(readout->layers.begin(), readout->layers.end(), layer) == 0)
-    return call;
-  const auto begin = std::max(static_cast<int64_t>(readout->query_begin), chunk.begin);
-  if (begin < std::min(static_cast<int64_t>(readout->query_end), chunk.end))
-    call.first_query = std::min(call.first_query, begin - chunk.begin);
+  if (readout != nullptr && std::count(readout->layers.begin(), readout->layers.end(), layer) > 0)
+    include(readout->query_begin, readout->query_end);
+  if (options.keys != nullptr) include(options.keys->query_begin, options.keys->query_end);
   return call;
 }
 
@@ -124,6 +127,8 @@ bool Run::run_layers(const Chunk& chunk) const {
     if (options.readout != nullptr)
       for (const int layer : options.readout->layers)
         if (layer == i) read_out(call, kv, chunk.begin, *options.readout);
+    if (options.keys != nullptr)
+      read_keys(call, kv, chunk.begin, i, memory.missing(static_cast<size_t>(i)), *options.keys);
     if (call.first_output == call.rows) continue;
     attend(call, kv, attention_of(options, i, config));
     feed_forward(call);

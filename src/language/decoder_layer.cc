@@ -46,6 +46,7 @@ AttentionParams params_from(const LayerCall& call, const KeyValues& kv, int64_t 
   params.scale = static_cast<float>(1 / std::sqrt(static_cast<double>(call.config.head_dim)));
   params.causal = true;
   params.first_query = kv.size() - call.rows + row;
+  params.key_bias = kv.bias();
   return params;
 }
 
@@ -112,15 +113,28 @@ void add_mass(const LayerCall& call, const KeyValues& kv, const AttentionParams&
   for (size_t t = 0; t < mass.size(); ++t) sum[t] += mass[t] * part;
 }
 
+// Those that give at least the mean count, alike, so that their sum is the number of all.
+void choose_raters(std::span<const float> given, float* parts) {
+  double mean = 0;
+  for (const float one : given) mean += one / static_cast<double>(given.size());
+  const auto counts = [&](float one) { return one >= mean || given.size() == 1; };
+  const auto raters = std::count_if(given.begin(), given.end(), counts);
+  for (size_t i = 0; i < given.size(); ++i)
+    parts[i] = raters == 0        ? 1.0f
+               : counts(given[i]) ? static_cast<float>(given.size()) / static_cast<float>(raters)
+                                  : 0.0f;
+}
+
 // out = attention of these queries to the keys that they see.
 void attend_rows(const LayerCall& call, const KeyValues& kv, const LayerAttention& how,
                  const QueryRows& rows, const AttentionParams& params, float* out) {
   const int64_t stride = q_size(call.config);
   const PagedKeys keys = kv.view();
-  attend_to_tokens(call.threads,
-                   {call.scratch.inner.data() + rows.first * stride, stride, rows.count, &keys,
-                    &params, how.images},
-                   how.settings, out, stride);
+  const float* q = call.scratch.inner.data() + rows.first * stride;
+  if (how.settings.kind == AttentionKind::kDense)
+    return attention(call.threads, q, stride, rows.count, keys, params, out, stride);
+  attend_to_tokens(call.threads, {q, stride, rows.count, &keys, &params, how.images}, how.settings,
+                   out, stride);
 }
 
 void grow(Buffer<float>& buffer, int64_t count) {
@@ -169,6 +183,36 @@ void read_out(const LayerCall& call, const KeyValues& kv, int64_t first_token,
   if (!readout.wants_last || end < asked_end) return;
   const int64_t last = end - 1 - first_token;
   add_mass(call, kv, params_from(call, kv, last), {last, 1}, 1, readout, readout.last_mass);
+}
+
+void read_keys(const LayerCall& call, const KeyValues& kv, int64_t first_token, int layer,
+               int64_t missing, KeyReadout& readout) {
+  const auto all_begin = static_cast<int64_t>(readout.query_begin);
+  const auto begin = std::max(all_begin, first_token);
+  const auto end = std::min(static_cast<int64_t>(readout.query_end), first_token + call.rows);
+  if (begin >= end) return;
+  KeyReadout::Layer& result = readout.layers[static_cast<size_t>(layer)];
+  const size_t keys = result.mass.size();
+  const int64_t stride = q_size(call.config);
+  const int64_t row = begin - first_token;
+  float* const parts = readout.query_parts.data() + (begin - all_begin);
+  std::vector<float> mass(keys);
+  std::vector<float> standing_out(keys);
+  const auto weigh = [&](const MassDetail& detail) {
+    attention_mass(call.threads, call.scratch.inner.data() + row * stride, stride, end - begin,
+                   kv.view(), params_from(call, kv, row), readout.key_begin - missing,
+                   readout.key_end - missing, mass.data(), detail);
+  };
+  if (readout.by_raters && layer == 0) {
+    std::vector<float> given(static_cast<size_t>(end - begin));
+    weigh({.given = given.data()});
+    choose_raters(given, parts);
+  }
+  weigh({.query_parts = parts, .standing_out = standing_out.data()});
+  const float share =
+      static_cast<float>(end - begin) / static_cast<float>(readout.query_end - readout.query_begin);
+  for (size_t t = 0; t < keys; ++t) result.mass[t] += mass[t] * share;
+  for (const float part : standing_out) result.density += part * share / static_cast<float>(keys);
 }
 
 void read_out_step(const LayerCall& call, const KeyValues& kv, int64_t row,

@@ -36,6 +36,10 @@ void project(const LayerCall& call, KeyValues& kv);
 void read_out(const LayerCall& call, const KeyValues& kv, int64_t first_token,
               AttentionReadout& readout);
 
+// The same for what forgetting chooses by; `missing` keys of the layer are forgotten.
+void read_keys(const LayerCall& call, const KeyValues& kv, int64_t first_token, int layer,
+               int64_t missing, KeyReadout& readout);
+
 // How the rows of a sequence attend in a layer (ForwardOptions).
 struct LayerAttention {
   SparseSettings settings = {};

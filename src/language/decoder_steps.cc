@@ -142,7 +142,8 @@ Error no_memory_to_decode() {
 bool is_step(const ForwardRequest& request) {
   const ForwardOptions& options = request.options;
   return request.run.ids.size() == 1 && request.run.visual.empty() && request.wants_logits &&
-         options.hidden == nullptr && options.layers == 0 && !options.on_layer;
+         options.hidden == nullptr && options.keys == nullptr && options.layers == 0 &&
+         !options.on_layer;
 }
 
 void run_steps(Threads& threads, const TextConfig& config, const DecoderWeights& weights,

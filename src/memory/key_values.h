@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/threads.h"
+#include "memory/forget/kept_rows.h"
 #include "memory/page_pool.h"
 #include "memory/page_table.h"
 #include "ops/paged_keys.h"
@@ -53,7 +54,15 @@ class KeyValues {
   void append(Threads& threads, const float* keys, int64_t key_stride, const float* values,
               int64_t value_stride, int64_t count);
   // Forgets all but the first `keys`; pages without a key go back.
-  void truncate(int64_t keys) { table_.truncate(keys); }
+  void truncate(int64_t keys);
+  // The keys from `first` on that `kept` tells of become the rows that it says; those before and
+  // behind stay. They move to pages of their own, so that whoever shares the old ones keeps them;
+  // until that is done both are held.
+  void keep(int64_t first, const KeptRows& kept);
+
+  // [size()]: the logarithm of how many keys a row stands for, which attention adds to its scores;
+  // null where each is one.
+  const float* bias() const { return bias_.empty() ? nullptr : bias_.data(); }
 
   PageTable& table() { return table_; }
   const PageTable& table() const { return table_; }
@@ -66,10 +75,16 @@ class KeyValues {
   struct Rows;
   // Rows [begin, end) of what is added, of one head.
   void copy_in(const Rows& rows, int head, int64_t begin, int64_t end);
+  PagedKeys view_of(const PageTable& table) const;
+  float size_of(int64_t key) const;  // how many keys it stands for
+  // Room for the bias of `count` more, and that of those which there are now.
+  void reserve_bias(int64_t count);
+  void extend_bias();
 
   int kv_heads_ = 0;
   int head_dim_ = 0;
   PageTable table_;
+  std::vector<float> bias_;  // empty, or [size()]
 };
 
 }  // namespace fovea

@@ -143,5 +143,74 @@ TEST(KeyValues, ASharedBeginningGivesTheSameBits) {
   EXPECT_TRUE(same_bits(attend(second.view()), attend(alone.view())));
 }
 
+// What stays moves to pages of its own; who shares the old ones keeps every bit of them.
+TEST(KeyValues, KeepsRowsOnPagesOfItsOwn) {
+  std::mt19937 random(14);
+  constexpr int64_t kCount = 300;
+  const auto keys = random_values(kCount * kWidth, random);
+  const auto values = random_values(kCount * kWidth, random);
+  const auto pages = unbounded_pages(kHeads, kDim);
+  KeyValues kv(pages, kHeads, kDim);
+  kv.append(keys.data(), kWidth, values.data(), kWidth, kCount);
+  KeyValues other(pages, kHeads, kDim);
+  ASSERT_TRUE(other.table().share(kv.table().pages(), 200));
+
+  KeptRows kept;  // of the keys 10 to 249: every fourth; two become one with the one before them
+  for (int32_t i = 0; i < 240; ++i) {
+    const bool joins = i == 41 || i == 42;
+    kept.row_of.push_back(joins        ? kept.row_of[40]
+                          : i % 4 == 0 ? static_cast<int32_t>(kept.rows++)
+                                       : KeptRows::kForgotten);
+  }
+  const size_t before = kv.bytes();
+  kv.keep(10, kept);
+  EXPECT_EQ(kv.size(), kCount - 240 + 60);
+  EXPECT_LT(kv.bytes(), before / 2);
+  EXPECT_EQ(pages->held(),
+            static_cast<int64_t>(kv.table().pages().size() + other.table().pages().size()));
+  expect_rows(other, keys, values, kWidth);
+  for (int head = 0; head < kHeads; ++head)
+    for (int64_t row = 0; row < kv.size(); ++row)
+      for (int d = 0; d < kDim; ++d) {
+        const auto at = [&](const std::vector<float>& all, int64_t key) {
+          return all[static_cast<size_t>(key * kWidth + head * kDim + d)];
+        };
+        const int64_t key = row < 10 ? row : row < 70 ? 10 + 4 * (row - 10) : row + 180;
+        if (key != 50) {
+          ASSERT_EQ(kv.key(head, row)[d], at(keys, key)) << "row " << row;
+          ASSERT_EQ(kv.value(head, row)[d], at(values, key)) << "row " << row;
+        } else {
+          const float mean = (at(keys, 50) + at(keys, 51) + at(keys, 52)) / 3;
+          ASSERT_NEAR(kv.key(head, row)[d], mean, 1e-6) << "row " << row;
+        }
+      }
+  ASSERT_NE(kv.bias(), nullptr);
+  for (int64_t row = 0; row < kv.size(); ++row)
+    EXPECT_FLOAT_EQ(kv.bias()[row], row == 20 ? std::log(3.0f) : 0) << "row " << row;
+  // It goes on growing, and what comes then counts for one.
+  kv.append(keys.data(), kWidth, values.data(), kWidth, 90);
+  EXPECT_EQ(kv.bias()[kv.size() - 1], 0);
+  EXPECT_EQ(kv.key(1, kv.size() - 90)[0], keys[kDim]);
+  kv.truncate(15);
+  EXPECT_EQ(kv.bytes(), page_bytes_for(kHeads, kDim));
+}
+
+// A pool that has no room for what stays beside what was there: nothing is changed.
+TEST(KeyValues, WithoutRoomToMoveKeepsEverything) {
+  std::mt19937 random(15);
+  const auto keys = random_values(200 * kWidth, random);
+  const auto pool = std::make_shared<PagePool>(
+      PagePool::Settings{.page_bytes = page_bytes_for(kHeads, kDim),
+                         .capacity_bytes = 4 * page_bytes_for(kHeads, kDim)});
+  KeyValues kv(std::make_shared<Reservation>(pool), kHeads, kDim);
+  kv.append(keys.data(), kWidth, keys.data(), kWidth, 200);
+  KeptRows kept;
+  for (int32_t i = 0; i < 200; ++i)
+    kept.row_of.push_back(i < 100 ? static_cast<int32_t>(kept.rows++) : -1);
+  EXPECT_THROW(kv.keep(0, kept), std::bad_alloc);
+  EXPECT_EQ(kv.size(), 200);
+  expect_rows(kv, keys, keys, kWidth);
+}
+
 }  // namespace
 }  // namespace fovea

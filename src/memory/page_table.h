@@ -41,6 +41,8 @@ class PageTable {
   // Becomes the first `tokens` tokens that `pages` hold, in place of what it was. False where there
   // is no room to reserve; it is empty then.
   [[nodiscard]] bool share(std::span<const PageId> pages, int64_t tokens);
+  // An empty one that draws on the same reservation.
+  PageTable empty_like() const { return {from_, page_tokens_}; }
 
  private:
   [[nodiscard]] bool own_last_page();

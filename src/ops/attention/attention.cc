@@ -50,11 +50,11 @@ void attention(Threads& threads, const float* q, int64_t q_stride, int64_t queri
 
 void attention_mass(Threads& threads, const float* q, int64_t q_stride, int64_t queries,
                     const PagedKeys& kv, const AttentionParams& params, int64_t key_begin,
-                    int64_t key_end, float* mass) {
+                    int64_t key_end, float* mass, const MassDetail& detail) {
   FOVEA_CHECK(0 <= key_begin && key_begin <= key_end && key_end <= kv.size);
   if (queries <= 0 || key_begin == key_end) return;
   const AttentionJob job = make_job(q, q_stride, queries, kv, params);
-  attention_mass_cpu(threads, job, key_begin, key_end, mass);
+  attention_mass_cpu(threads, job, key_begin, key_end, mass, detail);
 }
 
 }  // namespace fovea

@@ -57,6 +57,6 @@ bool attention_has_few_rows(const AttentionJob& job);
 void attention_tiles_cpu(Threads& threads, const AttentionJob& job);
 void attention_few_cpu(Threads& threads, const AttentionJob& job);
 void attention_mass_cpu(Threads& threads, const AttentionJob& job, int64_t key_begin,
-                        int64_t key_end, float* mass);
+                        int64_t key_end, float* mass, const MassDetail& detail);
 
 }  // namespace fovea

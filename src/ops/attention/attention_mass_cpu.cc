@@ -4,6 +4,7 @@
 // all rows, in their order.
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "base/buffer.h"
 #include "ops/attention/attention_job.h"
@@ -26,6 +27,13 @@ constexpr int64_t kMassRows = 96;
 struct RowSums {
   float* most = nullptr;
   float* sum = nullptr;
+};
+
+// What one block of keys comes to, in units of rows.
+struct BlockMass {
+  float* mass = nullptr;          // [keys]
+  float* standing_out = nullptr;  // [keys], or null
+  float* given = nullptr;         // [kv_heads][rows], which begins as zeros; or null
 };
 
 }  // namespace
@@ -90,26 +98,40 @@ void SumRows(const AttentionJob& job, int kv_head, int64_t begin, int64_t end,
   }
 }
 
-// mass[t][lane] += the weights of a tile's rows for `keys` keys from `first`.
+// The block of keys that the second pass is at; lanes are rows of all tiles.
+struct LaneSums {
+  int64_t first = 0;
+  int keys = 0;
+  const float* bias = nullptr;
+  float* HWY_RESTRICT mass = nullptr;          // [keys][lanes]
+  float* HWY_RESTRICT standing_out = nullptr;  // [keys][lanes], or null
+  float* HWY_RESTRICT given = nullptr;         // BlockMass::given
+};
+
+// Adds the weights of a tile's rows for the keys of a block.
 template <int kVecs>
-void WeighTile(const AttentionJob& job, int kv_head, int64_t row, int count, int64_t first,
-               int keys, const float* bias, const RowSums& sums, const MassScratch& scratch,
-               float* HWY_RESTRICT mass) {
+void WeighTile(const AttentionJob& job, const float* query_parts, int kv_head, int64_t row,
+               int count, const RowSums& sums, const MassScratch& scratch, const LaneSums& block) {
   const TileTag d;
+  const int64_t first = block.first;
+  const int keys = block.keys;
   RowState state;
   state.Start(job, row, count);
   const int64_t at = kv_head * job.rows() + row;
+  HWY_ALIGN float parts[kMaxTileRows];  // lanes without a row weigh nothing
   for (int i = 0; i < kVecs * kTileLanes; ++i) {
-    state.most[i] = i < count ? sums.most[at + i] : 0;
-    state.shrink[i] = i < count ? 1 / sums.sum[at + i] : 0;  // lanes without a row weigh nothing
+    const bool counts = i < count;
+    parts[i] = !counts ? 0 : query_parts == nullptr ? 1 : query_parts[(row + i) / job.group];
+    state.most[i] = counts ? sums.most[at + i] : 0;
+    state.shrink[i] = counts ? parts[i] / sums.sum[at + i] : 0;
   }
   PackRows(job, kv_head, row, count, kVecs * kTileLanes, job.params->scale * kLog2E,
            scratch.transposed);
-  Scores<kVecs>(scratch.transposed, KeyRuns(*job.kv, kv_head, first, keys), bias, keys,
+  Scores<kVecs>(scratch.transposed, KeyRuns(*job.kv, kv_head, first, keys), block.bias, keys,
                 job.head_dim, scratch.spare, scratch.scores);
   MaskScores<kVecs>(state, static_cast<int32_t>(first), keys, scratch.scores);
   for (int t = 0; t < keys; ++t) {
-    TileVec sum = hn::Load(d, mass + t * kTileLanes);
+    TileVec sum = hn::Load(d, block.mass + t * kTileLanes);
     for (int v = 0; v < kVecs; ++v) {
       const TileVec score = hn::Load(d, scratch.scores + (t * kVecs + v) * kTileLanes);
       // A lane without a row repeats one, but has another greatest score: kept from overflowing.
@@ -117,33 +139,53 @@ void WeighTile(const AttentionJob& job, int kv_head, int64_t row, int count, int
           hn::Min(hn::Sub(score, hn::Load(d, state.most + v * kTileLanes)), hn::Set(d, 1.0f));
       const TileVec weight =
           hn::IfThenElseZero(hn::Gt(score, hn::Set(d, kMaskedScore)), Exp2(d, below));
-      sum = hn::MulAdd(weight, hn::Load(d, state.shrink + v * kTileLanes), sum);
+      const TileVec shrink = hn::Load(d, state.shrink + v * kTileLanes);
+      sum = hn::MulAdd(weight, shrink, sum);
+      if (block.standing_out != nullptr) {
+        float* out = block.standing_out + t * kTileLanes;
+        const TileVec part = hn::Load(d, parts + v * kTileLanes);
+        const TileVec stands = hn::IfThenElseZero(hn::Ge(weight, hn::Set(d, kStandsOut)), part);
+        hn::Store(hn::Add(hn::Load(d, out), stands), d, out);
+      }
+      if (block.given != nullptr) hn::Store(hn::Mul(weight, shrink), d, state.sum + v * kTileLanes);
     }
-    hn::Store(sum, d, mass + t * kTileLanes);
+    hn::Store(sum, d, block.mass + t * kTileLanes);
+    if (block.given != nullptr)
+      for (int i = 0; i < count; ++i) block.given[at + i] += state.sum[i];
   }
 }
 
-// The second pass, for at most kKeyBlock keys: mass[t] = the weights of all rows, added up.
-void WeighKeys(const AttentionJob& job, int64_t first, int keys, const RowSums& sums, float* mass) {
+// sums[t] = lanes[t] added up, over all rows.
+void AddLanes(const float* lanes, int keys, float rows, float* sums) {
   const TileTag d;
+  for (int t = 0; t < keys; ++t)
+    sums[t] = hn::GetLane(hn::SumOfLanes(d, hn::Load(d, lanes + t * kTileLanes))) / rows;
+}
+
+// The second pass, for at most kKeyBlock keys: the weights of all rows, added up.
+void WeighKeys(const AttentionJob& job, const float* query_parts, int64_t first, int keys,
+               const RowSums& sums, const BlockMass& out) {
   const MassScratch scratch(job.head_dim);
   HWY_ALIGN float bias[kKeyBlock + kMaxPassKeys];
   ScaleBias(job.params->key_bias, first, keys, bias);
   HWY_ALIGN float lanes[kKeyBlock * kTileLanes] = {};
+  HWY_ALIGN float standing_out[kKeyBlock * kTileLanes] = {};
+  const LaneSums block{
+      first, keys, bias, lanes, out.standing_out != nullptr ? standing_out : nullptr, out.given};
   for (int kv_head = 0; kv_head < job.kv->kv_heads; ++kv_head) {
     for (int64_t row = 0; row < job.rows();) {
       const int vecs = TileVecs(job.rows() - row);
       const int count = static_cast<int>(std::min<int64_t>(job.rows() - row, vecs * kTileLanes));
       if (job.limit(row + count - 1) > first) {
         const auto weigh = vecs == 1 ? &WeighTile<1> : vecs == 2 ? &WeighTile<2> : &WeighTile<3>;
-        weigh(job, kv_head, row, count, first, keys, bias, sums, scratch, lanes);
+        weigh(job, query_parts, kv_head, row, count, sums, scratch, block);
       }
       row += count;
     }
   }
-  for (int t = 0; t < keys; ++t)
-    mass[t] = hn::GetLane(hn::SumOfLanes(d, hn::Load(d, lanes + t * kTileLanes))) /
-              (static_cast<float>(job.queries) * static_cast<float>(job.params->heads));
+  const float rows = static_cast<float>(job.queries) * static_cast<float>(job.params->heads);
+  AddLanes(lanes, keys, rows, out.mass);
+  if (out.standing_out != nullptr) AddLanes(standing_out, keys, rows, out.standing_out);
 }
 
 int MassKeyBlock() { return kKeyBlock; }
@@ -163,7 +205,7 @@ HWY_EXPORT(MassKeyBlock);
 }  // namespace
 
 void attention_mass_cpu(Threads& threads, const AttentionJob& job, int64_t key_begin,
-                        int64_t key_end, float* mass) {
+                        int64_t key_end, float* mass, const MassDetail& detail) {
   const int64_t all_rows = job.rows() * job.kv->kv_heads;
   Buffer<float> memory(static_cast<size_t>(2 * all_rows));
   const RowSums sums{memory.data(), memory.data() + all_rows};
@@ -177,10 +219,22 @@ void attention_mass_cpu(Threads& threads, const AttentionJob& job, int64_t key_b
     }
   });
   const int64_t block = HWY_DYNAMIC_DISPATCH(MassKeyBlock)();
+  // Each block's own, so that no thread waits for another and the order of the sum is fixed.
+  const int64_t key_blocks = (key_end - key_begin + block - 1) / block;
+  std::vector<float> given(detail.given == nullptr ? 0
+                                                   : static_cast<size_t>(key_blocks * all_rows));
   threads.for_each(key_end - key_begin, block, [&](int64_t begin, int64_t end) {
+    const BlockMass out{
+        mass + begin, detail.standing_out == nullptr ? nullptr : detail.standing_out + begin,
+        detail.given == nullptr ? nullptr : given.data() + begin / block * all_rows};
     HWY_DYNAMIC_DISPATCH(WeighKeys)
-    (job, key_begin + begin, static_cast<int>(end - begin), sums, mass + begin);
+    (job, detail.query_parts, key_begin + begin, static_cast<int>(end - begin), sums, out);
   });
+  if (detail.given == nullptr) return;
+  std::fill_n(detail.given, job.queries, 0.0f);
+  for (int64_t i = 0; i < key_blocks * all_rows; ++i)
+    detail.given[i % job.rows() / job.group] +=
+        given[static_cast<size_t>(i)] / static_cast<float>(job.params->heads);
 }
 
 }  // namespace fovea

@@ -47,17 +47,30 @@ void attention_reference(const float* q, int64_t q_stride, int64_t queries, cons
 
 void attention_mass_reference(const float* q, int64_t q_stride, int64_t queries,
                               const PagedKeys& kv, const AttentionParams& params, int64_t key_begin,
-                              int64_t key_end, float* mass) {
+                              int64_t key_end, float* mass, const MassDetail& detail) {
   std::vector<double> sums(static_cast<size_t>(key_end - key_begin));
+  std::vector<double> standing_out(sums.size());
   for (int64_t i = 0; i < queries; ++i) {
+    const double part = detail.query_parts != nullptr ? detail.query_parts[i] : 1;
+    double given = 0;
     for (int head = 0; head < params.heads; ++head) {
       const auto weights = weights_of(q + i * q_stride, i, head, kv, params);
+      const double least = *std::max_element(weights.begin(), weights.end()) * kStandsOut;
       const auto seen = std::min(key_end, static_cast<int64_t>(weights.size()));
-      for (int64_t t = key_begin; t < seen; ++t) sums[t - key_begin] += weights[t];
+      for (int64_t t = key_begin; t < seen; ++t) {
+        sums[t - key_begin] += part * weights[t];
+        standing_out[t - key_begin] += weights[t] >= least ? part : 0;
+        given += part * weights[t];
+      }
     }
+    if (detail.given != nullptr) detail.given[i] = static_cast<float>(given / params.heads);
   }
-  for (size_t t = 0; t < sums.size(); ++t)
-    mass[t] = static_cast<float>(sums[t] / (static_cast<double>(queries) * params.heads));
+  const double all = static_cast<double>(queries) * params.heads;
+  for (size_t t = 0; t < sums.size(); ++t) {
+    mass[t] = static_cast<float>(sums[t] / all);
+    if (detail.standing_out != nullptr)
+      detail.standing_out[t] = static_cast<float>(standing_out[t] / all);
+  }
 }
 
 }  // namespace fovea

@@ -234,5 +234,60 @@ TEST(AttentionMass, EqualsTheReferenceOnEveryTargetAndForAnyNumberOfThreads) {
   }
 }
 
+// Which keys stand out for whom, what each query gives them, and queries that count for more.
+TEST(AttentionMass, TellsWhatStandsOutAndWhatEachQueryGives) {
+  std::mt19937 random(19);
+  for (const Shape& shape : kShapes) {
+    const Case given(shape, random);
+    const int64_t begin = shape.keys / 3;
+    const int64_t end = std::max(begin + 1, shape.keys * 2 / 3);
+    const auto count = static_cast<size_t>(end - begin);
+    const auto queries = static_cast<size_t>(shape.queries);
+    std::vector<float> parts(queries);
+    for (float& part : parts) part = static_cast<float>(random() % 3);
+    struct Results {
+      std::vector<float> mass, standing_out, given;
+    };
+    for (const bool all : {true, false}) {
+      const float* counts = all ? nullptr : parts.data();
+      const auto fresh = [&] {
+        return Results{poisoned(count), poisoned(count), poisoned(queries)};
+      };
+      Results expected = fresh();
+      attention_mass_reference(given.q.data(), given.q_stride, shape.queries, given.kv.view(),
+                               given.params, begin, end, expected.mass.data(),
+                               {counts, expected.standing_out.data(), expected.given.data()});
+      on_every_target([&](const std::string& target) {
+        Results first;
+        for (const int thread_count : {1, 2, 3}) {
+          Threads threads(thread_count);
+          Results got = fresh();
+          attention_mass(threads, given.q.data(), given.q_stride, shape.queries, given.kv.view(),
+                         given.params, begin, end, got.mass.data(),
+                         {counts, got.standing_out.data(), got.given.data()});
+          const float near = 4e-6f + 4e-7f * given.largest_score;
+          double differs = 0;  // a weight near the limit may round to either side of it
+          for (size_t i = 0; i < count; ++i) {
+            ASSERT_NEAR(got.mass[i], expected.mass[i], 1e-9f + expected.mass[i] * near)
+                << target << ", " << name(shape) << ", key " << i + begin;
+            differs += std::abs(got.standing_out[i] - expected.standing_out[i]);
+          }
+          const double pairs = static_cast<double>(queries) * given.params.heads;
+          ASSERT_LE(differs, 2 * (1 + 1e-4 * pairs * static_cast<double>(count)) / pairs)
+              << target << ", " << name(shape);
+          for (size_t i = 0; i < queries; ++i)
+            ASSERT_NEAR(got.given[i], expected.given[i], 1e-6f + expected.given[i] * 2 * near)
+                << target << ", " << name(shape) << ", query " << i;
+          if (first.mass.empty()) first = got;
+          ASSERT_TRUE(same_bits(got.mass, first.mass) &&
+                      same_bits(got.standing_out, first.standing_out) &&
+                      same_bits(got.given, first.given))
+              << target << ", " << name(shape);
+        }
+      });
+    }
+  }
+}
+
 }  // namespace
 }  // namespace fovea
