@@ -87,15 +87,16 @@ std::vector<bool> best_blocks(const float* scores, int blocks, int own, int coun
 
 // scores: [kv_heads][blocks][blocks]
 ChosenKeys choose_by_scores(const SparseAttention& given, const std::vector<float>& scores,
-                            int count, OtherBlocks others) {
+                            int count, OtherBlocks others, BestBlocks best_as) {
   const RowBlocks& rows = *given.rows;
+  const bool pooled = best_as == BestBlocks::kPooled;
   const int blocks = rows.blocks();
   ChosenKeys chosen{.per_head = true, .begins = {0}, .ranges = {}, .window = {}};
   for (int64_t choice = 0; choice < int64_t{given.kv->kv_heads} * blocks; ++choice) {
     const auto best = best_blocks(scores.data() + choice * blocks, blocks,
                                   static_cast<int>(choice % blocks), count);
     for (int block = 0; block < blocks; ++block)
-      if (best[static_cast<size_t>(block)]) add_block(chosen, rows, block, false);
+      if (best[static_cast<size_t>(block)]) add_block(chosen, rows, block, pooled);
     if (others == OtherBlocks::kPooled)
       for (int block = 0; block < blocks; ++block)
         if (!best[static_cast<size_t>(block)]) add_block(chosen, rows, block, true);
@@ -121,18 +122,18 @@ double ChosenKeys::share(const RowBlocks& rows) const {
 }
 
 PooledKeys::PooledKeys(Threads& threads, const PagedKeys& kv, const float* key_bias,
-                       const RowBlocks& rows)
+                       std::span<const int32_t> group_begins)
     : kv_heads_(kv.kv_heads),
       head_dim_(kv.head_dim),
-      groups_(rows.groups()),
+      groups_(static_cast<int64_t>(group_begins.size()) - 1),
       values_(static_cast<size_t>(page_values(kv_heads_, head_dim_, groups_))),
       page_(values_.data()),
       biases_(static_cast<size_t>(groups_)) {
-  FOVEA_CHECK(kv.size == rows.rows());
+  FOVEA_CHECK(!group_begins.empty() && kv.size == group_begins.back());
   threads.for_each(groups_, 16, [&](int64_t begin, int64_t end) {
     for (int64_t group = begin; group < end; ++group) {
-      const int32_t first = rows.group_begins[group];
-      const int32_t last = rows.group_begins[group + 1];
+      const int32_t first = group_begins[group];
+      const int32_t last = group_begins[group + 1];
       const float share = 1 / static_cast<float>(last - first);
       biases_[static_cast<size_t>(group)] =
           std::log(static_cast<float>(last - first)) + (key_bias != nullptr ? key_bias[first] : 0);
@@ -199,7 +200,7 @@ ChosenKeys choose_groups(const RowBlocks& rows) {
 }
 
 ChosenKeys choose_best_blocks(Threads& threads, const SparseAttention& given, int count,
-                              OtherBlocks others) {
+                              OtherBlocks others, BestBlocks best) {
   const int64_t blocks = given.rows->blocks();
   const std::vector<float> queries = mean_queries(threads, given);
   std::vector<float> scores(static_cast<size_t>(given.kv->kv_heads * blocks * blocks));
@@ -208,7 +209,7 @@ ChosenKeys choose_best_blocks(Threads& threads, const SparseAttention& given, in
       block_scores(given, queries.data(), static_cast<int>(head),
                    scores.data() + head * blocks * blocks);
   });
-  return choose_by_scores(given, scores, count, others);
+  return choose_by_scores(given, scores, count, others, best);
 }
 
 ChosenKeys choose_best_blocks_reference(const SparseAttention& given, int count,
@@ -236,7 +237,7 @@ ChosenKeys choose_best_blocks_reference(const SparseAttention& given, int count,
             }
         scores.push_back(static_cast<float>(most));
       }
-  return choose_by_scores(given, scores, count, others);
+  return choose_by_scores(given, scores, count, others, BestBlocks::kRows);
 }
 
 }  // namespace fovea
