@@ -105,6 +105,37 @@ ChosenKeys choose_by_scores(const SparseAttention& given, const std::vector<floa
   return chosen;
 }
 
+// Which blocks have the most attention, of what their groups have.
+std::vector<bool> most_attended(const RowBlocks& rows, const std::vector<float>& masses,
+                                int count) {
+  std::vector<float> scores;
+  for (int block = 0; block < rows.blocks(); ++block)
+    scores.push_back(std::accumulate(masses.begin() + rows.block_begins[block],
+                                     masses.begin() + rows.block_begins[block + 1], 0.0f));
+  constexpr int kNoOwn = -1;
+  return best_blocks(scores.data(), rows.blocks(), kNoOwn, count);
+}
+
+// masses: of each group
+ChosenKeys choose_by_masses(const RowBlocks& rows, const std::vector<float>& masses, int count) {
+  const std::vector<bool> best = most_attended(rows, masses, count);
+  ChosenKeys chosen{.per_head = false, .begins = {0}, .ranges = {}, .window = {}};
+  for (int own = 0; own < rows.blocks(); ++own) {
+    for (const bool pooled : {false, true})
+      for (int block = 0; block < rows.blocks(); ++block)
+        if ((best[static_cast<size_t>(block)] || block == own) != pooled)
+          add_block(chosen, rows, block, pooled);
+    end_choice(chosen);
+  }
+  return chosen;
+}
+
+AttentionParams params_of_groups(const SparseAttention& given) {
+  AttentionParams params = *given.params;
+  params.key_bias = given.pooled->biases();
+  return params;
+}
+
 }  // namespace
 
 double ChosenKeys::share(const RowBlocks& rows) const {
@@ -238,6 +269,27 @@ ChosenKeys choose_best_blocks_reference(const SparseAttention& given, int count,
         scores.push_back(static_cast<float>(most));
       }
   return choose_by_scores(given, scores, count, others, BestBlocks::kRows);
+}
+
+ChosenKeys choose_shared_blocks(Threads& threads, const SparseAttention& given, int count) {
+  const int64_t groups = given.rows->groups();
+  const int64_t width = int64_t{given.params->heads} * given.kv->head_dim;
+  const std::vector<float> queries = mean_queries(threads, given);
+  std::vector<float> masses(static_cast<size_t>(groups));
+  attention_mass(threads, queries.data(), width, groups, given.pooled->view(),
+                 params_of_groups(given), 0, groups, masses.data());
+  return choose_by_masses(*given.rows, masses, count);
+}
+
+ChosenKeys choose_shared_blocks_reference(const SparseAttention& given, int count) {
+  const int64_t groups = given.rows->groups();
+  const int64_t width = int64_t{given.params->heads} * given.kv->head_dim;
+  Threads one(1);
+  const std::vector<float> queries = mean_queries(one, given);
+  std::vector<float> masses(static_cast<size_t>(groups));
+  attention_mass_reference(queries.data(), width, groups, given.pooled->view(),
+                           params_of_groups(given), 0, groups, masses.data());
+  return choose_by_masses(*given.rows, masses, count);
 }
 
 }  // namespace fovea

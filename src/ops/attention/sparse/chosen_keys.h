@@ -109,6 +109,12 @@ ChosenKeys choose_best_blocks(Threads& threads, const SparseAttention& given, in
 ChosenKeys choose_best_blocks_reference(const SparseAttention& given, int count,
                                         OtherBlocks others);
 
+// One choice for all heads and queries: the `count` blocks that get most of the attention of the
+// mean queries of all groups to the mean keys of all groups, each as its rows. They are seen by
+// their rows, as is a block by itself; the others by their groups.
+ChosenKeys choose_shared_blocks(Threads& threads, const SparseAttention& given, int count);
+ChosenKeys choose_shared_blocks_reference(const SparseAttention& given, int count);
+
 // largest[a * blocks + b]: the largest product of a mean query of block a and a mean key of block
 // b, of one kv head; all query heads that share it are its queries.
 void block_scores(const SparseAttention& given, const float* mean_queries, int kv_head,

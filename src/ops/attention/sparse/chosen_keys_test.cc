@@ -212,7 +212,7 @@ TEST(AttentionKinds, AreFoundByTheirNames) {
   ASSERT_FALSE(unknown);
   EXPECT_EQ(unknown.error().message,
             "there is no attention \"nosuch\": choose one of dense, local3, local5, dilated, "
-            "strided, top-blocks, hierarchical, level-sum, linformer, performer");
+            "strided, top-blocks, hierarchical, level-sum, linformer, performer, shared-blocks");
   EXPECT_EQ(find_attention_kind("local3", AttentionPlace::kText).error().message,
             "attention \"local3\" is for the tower alone: choose one of dense, strided, "
             "top-blocks, window, prefix");
@@ -239,6 +239,16 @@ TEST(AttentionKinds, MayWriteOverTheirQueries) {
   }
 }
 
+void expect_same_choice(const ChosenKeys& got, const ChosenKeys& expected,
+                        const std::string& where) {
+  ASSERT_EQ(got.begins, expected.begins) << where;
+  for (size_t i = 0; i < got.ranges.size(); ++i) {
+    EXPECT_EQ(got.ranges[i].first, expected.ranges[i].first) << where;
+    EXPECT_EQ(got.ranges[i].count, expected.ranges[i].count) << where;
+    EXPECT_EQ(got.ranges[i].pooled, expected.ranges[i].pooled) << where;
+  }
+}
+
 TEST(ChosenKeys, TheBestBlocksAreThoseOfTheReference) {
   std::mt19937 random(8);
   for (const SparseShape& shape : shapes()) {
@@ -247,15 +257,58 @@ TEST(ChosenKeys, TheBestBlocksAreThoseOfTheReference) {
       const ChosenKeys expected = choose_best_blocks_reference(made.given(), 3, others);
       on_every_target([&](const std::string& target) {
         Threads threads(2);
-        const ChosenKeys got = choose_best_blocks(threads, made.given(), 3, others);
-        ASSERT_EQ(got.begins, expected.begins) << shape.name << ", " << target;
-        for (size_t i = 0; i < got.ranges.size(); ++i) {
-          EXPECT_EQ(got.ranges[i].first, expected.ranges[i].first);
-          EXPECT_EQ(got.ranges[i].count, expected.ranges[i].count);
-          EXPECT_EQ(got.ranges[i].pooled, expected.ranges[i].pooled);
-        }
+        expect_same_choice(choose_best_blocks(threads, made.given(), 3, others), expected,
+                           shape.name + (", " + target));
       });
     }
+  }
+}
+
+TEST(ChosenKeys, TheSharedBlocksAreThoseOfTheReference) {
+  std::mt19937 random(12);
+  for (const SparseShape& shape : shapes()) {
+    const SparseCase made(shape, random);
+    const ChosenKeys expected = choose_shared_blocks_reference(made.given(), 2);
+    on_every_target([&](const std::string& target) {
+      Threads threads(2);
+      expect_same_choice(choose_shared_blocks(threads, made.given(), 2), expected,
+                         shape.name + (", " + target));
+    });
+  }
+}
+
+// Keys of one block point where all queries point: it is the one that all see in full.
+TEST(ChosenKeys, TheSharedBlockIsTheOneThatAllAttendTo) {
+  constexpr int kDim = 8;
+  constexpr int kWanted = 7;
+  std::mt19937 random(13);
+  SparseCase made({"grid", grid(32, 24), 2, 1, kDim}, random);
+  PlainKeys kv(1, kDim);
+  for (int block = 0; block < made.rows.blocks(); ++block)
+    for (int32_t row = made.rows.first_row(block); row < made.rows.end_row(block); ++row) {
+      auto k = random_values(kDim, random, 0.3f);
+      if (block == kWanted) k[0] += 4;
+      kv.append(k.data(), kDim, k.data(), kDim, 1);
+    }
+  for (int64_t row = 0; row < made.rows.rows(); ++row)
+    for (int head = 0; head < 2; ++head) made.q[row * made.q_stride() + head * kDim] += 3;
+  made.view = kv.view();
+  Threads threads(2);
+  made.pooled = std::make_unique<PooledKeys>(threads, made.view, nullptr, made.rows);
+  const ChosenKeys chosen = choose_shared_blocks(threads, made.given(), 1);
+  ASSERT_EQ(chosen.begins.size(), static_cast<size_t>(made.rows.blocks()) + 1);
+  for (int block = 0; block < made.rows.blocks(); ++block) {
+    int rows = 0;
+    bool wanted = false;
+    for (int64_t i = chosen.begins[block]; i < chosen.begins[block + 1]; ++i) {
+      const KeyRange& range = chosen.ranges[static_cast<size_t>(i)];
+      if (range.pooled) continue;
+      rows += range.count;
+      wanted |= range.first <= made.rows.first_row(kWanted) &&
+                made.rows.end_row(kWanted) <= range.first + range.count;
+    }
+    EXPECT_TRUE(wanted) << block;
+    EXPECT_EQ(rows, block == kWanted ? 64 : 128) << block;
   }
 }
 

@@ -42,6 +42,9 @@ constexpr AttentionKindRow kKinds[] = {
      AttentionKind::kWindow, false},
     {"prefix", nullptr, "every token before it; a visual one also those after it in its image",
      AttentionKind::kPrefix, false},
+    {"shared-blocks",
+     "the 8x8 blocks that all patches attend to most in full, the others by the mean of each 4x4",
+     nullptr, AttentionKind::kSharedBlocks, true},
 };
 
 }  // namespace
@@ -106,6 +109,8 @@ ChosenKeys choose_by_kind(Threads& threads, const SparseAttention& given,
     case AttentionKind::kHierarchical:
       return choose_best_blocks(threads, given, blocks_in_full(rows, settings),
                                 OtherBlocks::kPooled);
+    case AttentionKind::kSharedBlocks:
+      return choose_shared_blocks(threads, given, blocks_in_full(rows, settings));
     case AttentionKind::kLinformer:
       return choose_groups(rows);
     default:

@@ -24,7 +24,8 @@ enum class AttentionKind {
   kLinformer,
   kPerformer,
   kWindow,
-  kPrefix
+  kPrefix,
+  kSharedBlocks
 };
 
 // Where attention is computed.
