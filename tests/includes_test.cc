@@ -23,8 +23,8 @@ namespace fs = std::filesystem;
 
 // The order of src/README.md; a folder may include itself and what stands before it.
 const std::vector<std::string> kOrder = {
-    "base",    "device", "ops",     "media",  "pyramid", "relevance", "gaze",   "patches",
-    "picture", "cards",  "weights", "memory", "vision",  "language",  "engine", "bench"};
+    "base",  "device",  "ops",    "media",  "pyramid",  "relevance", "gaze",   "patches", "picture",
+    "cards", "weights", "memory", "vision", "resample", "language",  "engine", "bench"};
 
 // The folder an include names: "a" of "a/b.h", nothing of <memory>.
 std::string folder_of(const std::string& included) {

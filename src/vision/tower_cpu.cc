@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/stop_loops.h"
+#include "ops/attention/sparse/level_sum.h"
 #include "ops/attention/sparse/random_features.h"
 #include "ops/matmul.h"
 #include "vision/device_tower.h"
@@ -128,6 +129,9 @@ int64_t sparse_bytes(const VisionConfig& config, int64_t patches,
                   2 * bytes_of(ranges, sizeof(KeyRange));  // a vector that grows has room to spare
   if (attention.has(AttentionKind::kPerformer))
     bytes += feature_bytes(config.num_heads, config.head_dim, kRandomFeatures);
+  if (attention.has(AttentionKind::kLevelSum))  // which has choices of three kinds
+    bytes += level_sum_bytes(patches, blocks, config.hidden_size, config.hidden_size) +
+             2 * (bytes_of(choices + 1, sizeof(int64_t)) + 2 * bytes_of(ranges, sizeof(KeyRange)));
   if (chooses ||
       attention.has(AttentionKind::kLinformer))  // mean queries, keys and values with their biases,
                                                  // and the scores of blocks

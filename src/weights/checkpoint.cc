@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "weights/checked_tensor.h"
 #include "weights/model_tensors.h"
 
 namespace fovea {
@@ -30,26 +31,9 @@ std::string find_prefix(const TensorSet& tensors, const std::array<const char*, 
   return prefixes[0];
 }
 
-Result<TensorView> checked(const std::optional<TensorView>& tensor, const std::string& name,
-                           const Shape& shape) {
-  const auto refuse = [&](const std::string& what) {
-    return bad_input(fmt::format("tensor {} {} (the shape that config.json asks for is {})",
-                                 in_quotes(name), what, shape.text()));
-  };
-  if (!tensor) return refuse("is missing");
-  if (tensor->shape != shape) return refuse("has the shape " + tensor->shape.text());
-  if (tensor->dtype != DType::kF32 && tensor->dtype != DType::kF16 && tensor->dtype != DType::kBf16)
-    return refuse(
-        fmt::format("is {}; only F32, F16 and BF16 are supported", dtype_name(tensor->dtype)));
-  const auto address = reinterpret_cast<uintptr_t>(tensor->data);
-  if (address % static_cast<uintptr_t>(dtype_bits(tensor->dtype) / 8) != 0)
-    return refuse("does not lie at a multiple of its element; save the file again");
-  return *tensor;
-}
-
 Result<TensorView> find_checked(const TensorSet& tensors, const std::string& name,
                                 const Shape& shape) {
-  return checked(tensors.find(name), name, shape);
+  return checked_tensor(tensors.find(name), name, shape);
 }
 
 }  // namespace
@@ -107,7 +91,7 @@ Status Checkpoint::find_extra() {
         in_quotes(expected.front().name), expected.front().shape.text()));
   for (const ExpectedTensor& tensor : expected) {
     const Result<TensorView> found =
-        checked(tensors_.find_extra(tensor.name), tensor.name, tensor.shape);
+        checked_tensor(tensors_.find_extra(tensor.name), tensor.name, tensor.shape);
     if (!found) return bad_input("fovea.safetensors: " + found.error().message);
     extra_.emplace(tensor.name, *found);
   }

@@ -30,7 +30,7 @@ void lower_to(std::atomic<int64_t>& least, int64_t value) {
 Status Loader::take(const TensorView& tensor, const std::function<void(int64_t, int64_t)>& pack,
                     const Take& how) {
   FOVEA_CHECK(tensor.shape.rank >= 1 && tensor.values() > 0 && how.rows_multiple >= 1);
-  const MappedFile& file = checkpoint_.tensors().file_of(tensor);
+  const MappedFile& file = tensors_.file_of(tensor);
   const int64_t rows = tensor.shape[0];
   const int64_t row_values = tensor.values() / rows;
   const int64_t row_bytes = static_cast<int64_t>(tensor.bytes) / rows;
@@ -66,19 +66,18 @@ Status Loader::take(const TensorView& tensor, const std::function<void(int64_t, 
 
 void Loader::count(const TensorView& tensor) {
   done_bytes_ += static_cast<int64_t>(tensor.bytes);
-  if (progress_) progress_(done_bytes_, checkpoint_.source_bytes());
+  if (progress_) progress_(done_bytes_, source_bytes_);
 }
 
 Status Loader::take_in_place(const TensorView& tensor) {
   in_place_.push_back(tensor);
-  if (checkpoint_.source_bytes() <= kCheckAtOnceBytes)
-    return take(tensor, nullptr, {.drop_source = false});
+  if (source_bytes_ <= kCheckAtOnceBytes) return take(tensor, nullptr, {.drop_source = false});
   count(tensor);
   return Done{};
 }
 
 std::vector<TensorView> Loader::check_later() const {
-  if (checkpoint_.source_bytes() <= kCheckAtOnceBytes) return {};
+  if (source_bytes_ <= kCheckAtOnceBytes) return {};
   return in_place_;
 }
 

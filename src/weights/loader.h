@@ -32,7 +32,14 @@ struct Take {
 class Loader {
  public:
   Loader(Threads& threads, const Checkpoint& checkpoint, LoadProgress progress = nullptr)
-      : threads_(threads), checkpoint_(checkpoint), progress_(std::move(progress)) {}
+      : Loader(threads, checkpoint.tensors(), checkpoint.source_bytes(), std::move(progress)) {}
+  // For tensors of `source_bytes` bytes in all, of any set.
+  Loader(Threads& threads, const TensorSet& tensors, int64_t source_bytes,
+         LoadProgress progress = nullptr)
+      : threads_(threads),
+        tensors_(tensors),
+        source_bytes_(source_bytes),
+        progress_(std::move(progress)) {}
 
   // Calls pack(row_begin, row_end) for all rows (shape[0]) on the threads, in pieces whose borders
   // do not depend on the number of threads; `pack` may be empty, to check only. The error names a
@@ -53,7 +60,8 @@ class Loader {
   void count(const TensorView& tensor);
 
   Threads& threads_;
-  const Checkpoint& checkpoint_;
+  const TensorSet& tensors_;
+  const int64_t source_bytes_;
   LoadProgress progress_;
   int64_t done_bytes_ = 0;
   std::vector<TensorView> in_place_;

@@ -15,13 +15,16 @@ WeightFormat natural_format(DType dtype) {
   return dtype == DType::kBf16 ? WeightFormat::kBf16 : WeightFormat::kF32;
 }
 
+enum class Memory { kInPlace, kOwn };  // where it can be, or of the matrix
+
 Result<Matrix> take_matrix(Loader& loader, const TensorView& tensor,
-                           std::optional<WeightFormat> wanted) {
+                           std::optional<WeightFormat> wanted, Memory memory) {
   const int64_t rows = tensor.shape[0];
   const int64_t cols = tensor.values() / rows;
   const WeightSource source{source_type(tensor.dtype), tensor.data};
   const WeightFormat format = wanted.value_or(natural_format(tensor.dtype));
-  if (tensor.dtype != DType::kF16 && format == natural_format(tensor.dtype)) {
+  if (memory == Memory::kInPlace && tensor.dtype != DType::kF16 &&
+      format == natural_format(tensor.dtype)) {
     if (auto taken = loader.take_in_place(tensor); !taken) return taken.error();
     return Matrix::in_place(rows, cols, source);
   }
@@ -45,9 +48,10 @@ Result<Buffer<float>> take_values(Loader& loader, const TensorView& tensor) {
 }
 
 template <class Find>
-TensorSource source_of(Find find, Loader& loader, std::optional<WeightFormat> format) {
-  return {[find, &loader, format](std::string_view name) {
-            return take_matrix(loader, find(name), format);
+TensorSource source_of(Find find, Loader& loader, std::optional<WeightFormat> format,
+                       Memory memory = Memory::kInPlace) {
+  return {[find, &loader, format, memory](std::string_view name) {
+            return take_matrix(loader, find(name), format, memory);
           },
           [find, &loader](std::string_view name) { return take_values(loader, find(name)); }};
 }
@@ -71,6 +75,12 @@ TensorSource text_source(const Checkpoint& checkpoint, Loader& loader,
         return checkpoint.has_extra(name) ? checkpoint.extra(name) : checkpoint.text(name);
       },
       loader, format);
+}
+
+TensorSource resampler_source(const ResamplerCheckpoint& checkpoint, Loader& loader,
+                              std::optional<WeightFormat> format) {
+  return source_of([&checkpoint](std::string_view name) { return checkpoint.tensor(name); }, loader,
+                   format, Memory::kOwn);
 }
 
 WeightFormat stored_format(const Checkpoint& checkpoint) {

@@ -13,6 +13,7 @@
 #include "fovea/result.h"
 #include "ops/matrix.h"
 #include "weights/loader.h"
+#include "weights/resampler_checkpoint.h"
 
 namespace fovea {
 
@@ -34,6 +35,11 @@ TensorSource vision_source(const Checkpoint& checkpoint, Loader& loader,
                            std::optional<WeightFormat> format);
 TensorSource text_source(const Checkpoint& checkpoint, Loader& loader,
                          std::optional<WeightFormat> format);
+
+// The same for a resampler, whose matrices are copied: what is made from the source needs neither
+// checkpoint nor loader afterwards.
+TensorSource resampler_source(const ResamplerCheckpoint& checkpoint, Loader& loader,
+                              std::optional<WeightFormat> format);
 
 // The format of the embedding, the largest matrix, when none is asked for.
 WeightFormat stored_format(const Checkpoint& checkpoint);

@@ -87,21 +87,53 @@ std::vector<bool> best_blocks(const float* scores, int blocks, int own, int coun
 
 // scores: [kv_heads][blocks][blocks]
 ChosenKeys choose_by_scores(const SparseAttention& given, const std::vector<float>& scores,
-                            int count, OtherBlocks others) {
+                            int count, OtherBlocks others, BestBlocks best_as) {
   const RowBlocks& rows = *given.rows;
+  const bool pooled = best_as == BestBlocks::kPooled;
   const int blocks = rows.blocks();
   ChosenKeys chosen{.per_head = true, .begins = {0}, .ranges = {}, .window = {}};
   for (int64_t choice = 0; choice < int64_t{given.kv->kv_heads} * blocks; ++choice) {
     const auto best = best_blocks(scores.data() + choice * blocks, blocks,
                                   static_cast<int>(choice % blocks), count);
     for (int block = 0; block < blocks; ++block)
-      if (best[static_cast<size_t>(block)]) add_block(chosen, rows, block, false);
+      if (best[static_cast<size_t>(block)]) add_block(chosen, rows, block, pooled);
     if (others == OtherBlocks::kPooled)
       for (int block = 0; block < blocks; ++block)
         if (!best[static_cast<size_t>(block)]) add_block(chosen, rows, block, true);
     end_choice(chosen);
   }
   return chosen;
+}
+
+// Which blocks have the most attention, of what their groups have.
+std::vector<bool> most_attended(const RowBlocks& rows, const std::vector<float>& masses,
+                                int count) {
+  std::vector<float> scores;
+  for (int block = 0; block < rows.blocks(); ++block)
+    scores.push_back(std::accumulate(masses.begin() + rows.block_begins[block],
+                                     masses.begin() + rows.block_begins[block + 1], 0.0f));
+  constexpr int kNoOwn = -1;
+  return best_blocks(scores.data(), rows.blocks(), kNoOwn, count);
+}
+
+// masses: of each group
+ChosenKeys choose_by_masses(const RowBlocks& rows, const std::vector<float>& masses, int count) {
+  const std::vector<bool> best = most_attended(rows, masses, count);
+  ChosenKeys chosen{.per_head = false, .begins = {0}, .ranges = {}, .window = {}};
+  for (int own = 0; own < rows.blocks(); ++own) {
+    for (const bool pooled : {false, true})
+      for (int block = 0; block < rows.blocks(); ++block)
+        if ((best[static_cast<size_t>(block)] || block == own) != pooled)
+          add_block(chosen, rows, block, pooled);
+    end_choice(chosen);
+  }
+  return chosen;
+}
+
+AttentionParams params_of_groups(const SparseAttention& given) {
+  AttentionParams params = *given.params;
+  params.key_bias = given.pooled->biases();
+  return params;
 }
 
 }  // namespace
@@ -121,18 +153,18 @@ double ChosenKeys::share(const RowBlocks& rows) const {
 }
 
 PooledKeys::PooledKeys(Threads& threads, const PagedKeys& kv, const float* key_bias,
-                       const RowBlocks& rows)
+                       std::span<const int32_t> group_begins)
     : kv_heads_(kv.kv_heads),
       head_dim_(kv.head_dim),
-      groups_(rows.groups()),
+      groups_(static_cast<int64_t>(group_begins.size()) - 1),
       values_(static_cast<size_t>(page_values(kv_heads_, head_dim_, groups_))),
       page_(values_.data()),
       biases_(static_cast<size_t>(groups_)) {
-  FOVEA_CHECK(kv.size == rows.rows());
+  FOVEA_CHECK(!group_begins.empty() && kv.size == group_begins.back());
   threads.for_each(groups_, 16, [&](int64_t begin, int64_t end) {
     for (int64_t group = begin; group < end; ++group) {
-      const int32_t first = rows.group_begins[group];
-      const int32_t last = rows.group_begins[group + 1];
+      const int32_t first = group_begins[group];
+      const int32_t last = group_begins[group + 1];
       const float share = 1 / static_cast<float>(last - first);
       biases_[static_cast<size_t>(group)] =
           std::log(static_cast<float>(last - first)) + (key_bias != nullptr ? key_bias[first] : 0);
@@ -199,7 +231,7 @@ ChosenKeys choose_groups(const RowBlocks& rows) {
 }
 
 ChosenKeys choose_best_blocks(Threads& threads, const SparseAttention& given, int count,
-                              OtherBlocks others) {
+                              OtherBlocks others, BestBlocks best) {
   const int64_t blocks = given.rows->blocks();
   const std::vector<float> queries = mean_queries(threads, given);
   std::vector<float> scores(static_cast<size_t>(given.kv->kv_heads * blocks * blocks));
@@ -208,7 +240,7 @@ ChosenKeys choose_best_blocks(Threads& threads, const SparseAttention& given, in
       block_scores(given, queries.data(), static_cast<int>(head),
                    scores.data() + head * blocks * blocks);
   });
-  return choose_by_scores(given, scores, count, others);
+  return choose_by_scores(given, scores, count, others, best);
 }
 
 ChosenKeys choose_best_blocks_reference(const SparseAttention& given, int count,
@@ -236,7 +268,28 @@ ChosenKeys choose_best_blocks_reference(const SparseAttention& given, int count,
             }
         scores.push_back(static_cast<float>(most));
       }
-  return choose_by_scores(given, scores, count, others);
+  return choose_by_scores(given, scores, count, others, BestBlocks::kRows);
+}
+
+ChosenKeys choose_shared_blocks(Threads& threads, const SparseAttention& given, int count) {
+  const int64_t groups = given.rows->groups();
+  const int64_t width = int64_t{given.params->heads} * given.kv->head_dim;
+  const std::vector<float> queries = mean_queries(threads, given);
+  std::vector<float> masses(static_cast<size_t>(groups));
+  attention_mass(threads, queries.data(), width, groups, given.pooled->view(),
+                 params_of_groups(given), 0, groups, masses.data());
+  return choose_by_masses(*given.rows, masses, count);
+}
+
+ChosenKeys choose_shared_blocks_reference(const SparseAttention& given, int count) {
+  const int64_t groups = given.rows->groups();
+  const int64_t width = int64_t{given.params->heads} * given.kv->head_dim;
+  Threads one(1);
+  const std::vector<float> queries = mean_queries(one, given);
+  std::vector<float> masses(static_cast<size_t>(groups));
+  attention_mass_reference(queries.data(), width, groups, given.pooled->view(),
+                           params_of_groups(given), 0, groups, masses.data());
+  return choose_by_masses(*given.rows, masses, count);
 }
 
 }  // namespace fovea

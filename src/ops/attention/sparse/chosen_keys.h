@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "base/buffer.h"
@@ -48,7 +49,11 @@ struct ChosenKeys {
 // log(rows of the group), and what `key_bias` gives its rows, which is the same for all of them.
 class PooledKeys {
  public:
-  PooledKeys(Threads& threads, const PagedKeys& kv, const float* key_bias, const RowBlocks& rows);
+  PooledKeys(Threads& threads, const PagedKeys& kv, const float* key_bias, const RowBlocks& rows)
+      : PooledKeys(threads, kv, key_bias, rows.group_begins) {}
+  // Of other groups: [groups + 1], the first row of each.
+  PooledKeys(Threads& threads, const PagedKeys& kv, const float* key_bias,
+             std::span<const int32_t> group_begins);
 
   PagedKeys view() const;
   const float* biases() const { return biases_.data(); }
@@ -94,13 +99,21 @@ ChosenKeys choose_strided(const RowBlocks& rows, int stride);
 ChosenKeys choose_groups(const RowBlocks& rows);
 
 enum class OtherBlocks { kNone, kPooled };
+enum class BestBlocks { kRows, kPooled };
 // Of each kv head and block of queries, the `count` blocks whose groups have the largest product of
-// mean queries and mean keys; its own block always. The others are not seen, or by their groups.
+// mean queries and mean keys; its own block always. They are seen by their rows, or by their
+// groups; the others not at all, or by their groups.
 ChosenKeys choose_best_blocks(Threads& threads, const SparseAttention& given, int count,
-                              OtherBlocks others);
+                              OtherBlocks others, BestBlocks best = BestBlocks::kRows);
 // The same in f64 and plain loops.
 ChosenKeys choose_best_blocks_reference(const SparseAttention& given, int count,
                                         OtherBlocks others);
+
+// One choice for all heads and queries: the `count` blocks that get most of the attention of the
+// mean queries of all groups to the mean keys of all groups, each as its rows. They are seen by
+// their rows, as is a block by itself; the others by their groups.
+ChosenKeys choose_shared_blocks(Threads& threads, const SparseAttention& given, int count);
+ChosenKeys choose_shared_blocks_reference(const SparseAttention& given, int count);
 
 // largest[a * blocks + b]: the largest product of a mean query of block a and a mean key of block
 // b, of one kv head; all query heads that share it are its queries.

@@ -14,6 +14,7 @@
 #include "bench/bench.h"
 #include "bench/closeness.h"
 #include "ops/attention/sparse/kinds.h"
+#include "ops/attention/sparse/level_sum.h"
 #include "ops/attention/sparse/random_features.h"
 #include "ops/plain_keys.h"
 
@@ -99,6 +100,16 @@ Timed time_kind(Bench& bench, const Picture& picture, const AttentionKindRow& ro
     const int32_t first = picture.rows.first_row(block);
     attend_by_features_reference(given, kRandomFeatures, {first, picture.rows.end_row(block)},
                                  expected.data(), kWidth);
+  } else if (row.kind == AttentionKind::kLevelSum) {
+    const PooledKeys pooled(bench.threads, picture.view, nullptr, picture.rows);
+    given.pooled = &pooled;
+    const LevelChoice choice =
+        choose_levels(bench.threads, given, blocks_in_full(picture.rows, settings));
+    timed.share = choice.share(picture.rows);
+    const MeanKeySets keys = mean_keys_of(given, choice);
+    const std::vector<double> means =
+        attend_to_means({given, keys, kEqualLevels}, {block, block + 1});
+    expected.assign(means.begin(), means.end());
   } else {
     expected = dense_reference(picture);
   }
@@ -133,6 +144,7 @@ void time_side(Bench& bench, int side) {
 }
 
 void run_kinds(Bench& bench) {
+  time_side(bench, 32);
   time_side(bench, 64);
   time_side(bench, 128);
 }

@@ -7,86 +7,17 @@
 #include <set>
 
 #include "ops/attention/sparse/kinds.h"
+#include "ops/attention/sparse/test_rows.h"
 #include "ops/plain_keys.h"
 #include "ops/test_values.h"
 
 namespace fovea {
 namespace {
 
-struct Shape {
-  const char* name;
-  std::vector<GridPlace> places;
-  int heads = 1;
-  int kv_heads = 1;
-  int head_dim = 8;
-  bool bias = false;
-  int page_tokens = 0;
-};
-
-std::vector<GridPlace> grid(int width, int height, int level = 0) {
-  std::vector<GridPlace> places;
-  for (int y = 0; y < height; ++y)
-    for (int x = 0; x < width; ++x) places.push_back({level, x, y});
-  return places;
-}
-
-// As a plan leaves it: fine places with gaps, over all of a coarser level.
-std::vector<GridPlace> mixed() {
-  std::vector<GridPlace> places = grid(9, 7, 2);
-  for (int i = 0; i < 130; ++i) places.push_back({0, i * 7 % 36, i * 7 / 36});
-  std::shuffle(places.begin(), places.end(), std::mt19937(5));
-  return places;
-}
-
-const std::vector<Shape>& shapes() {
-  static const std::vector<Shape> kAll = {
-      {"one row", grid(1, 1)},
-      {"a block", grid(8, 8), 2, 2, 20},
-      {"odd", grid(17, 5), 3, 1, 12, true},
-      {"two heads a key", grid(19, 25), 4, 2, 36, false, 16},
-      {"a tower's", grid(24, 24), 2, 2, 64, false, 64},
-      {"a row of rows", grid(300, 1), 1, 1, 72},
-      {"mixed levels", mixed(), 6, 2, 64, true, 64},
-  };
-  return kAll;
-}
-
-// Rows in the order of their blocks, with random queries, keys and values.
-struct Case {
-  RowBlocks rows;
-  PlainKeys kv;
-  PagedKeys view;
-  std::vector<float> q;
-  std::vector<float> bias;
-  AttentionParams params;
-  std::unique_ptr<PooledKeys> pooled;
-  int64_t width = 0;
-
-  Case(const Shape& shape, std::mt19937& random)
-      : rows(block_rows(shape.places)), kv(shape.kv_heads, shape.head_dim, shape.page_tokens) {
-    width = int64_t{shape.heads} * shape.head_dim;
-    const int64_t kv_width = int64_t{shape.kv_heads} * shape.head_dim;
-    q = random_values(static_cast<size_t>(rows.rows() * q_stride()), random, 2);
-    const auto k = random_values(static_cast<size_t>(rows.rows() * kv_width), random, 2);
-    const auto v = random_values(static_cast<size_t>(rows.rows() * kv_width), random);
-    kv.append(k.data(), kv_width, v.data(), kv_width, rows.rows());
-    view = kv.view();
-    for (const GridPlace& place : rows.places)
-      if (shape.bias) bias.push_back(static_cast<float>(place.level) * std::log(4.0f));
-    params = {.heads = shape.heads,
-              .scale = 1 / std::sqrt(static_cast<float>(shape.head_dim)),
-              .key_bias = shape.bias ? bias.data() : nullptr};
-    Threads one(1);
-    pooled = std::make_unique<PooledKeys>(one, view, params.key_bias, rows);
-  }
-  Case(const Case&) = delete;
-  Case& operator=(const Case&) = delete;
-
-  int64_t q_stride() const { return width + 3; }
-  SparseAttention given() const {
-    return {q.data(), q_stride(), &view, &params, &rows, pooled.get()};
-  }
-};
+using test::grid;
+using test::shapes;
+using test::SparseCase;
+using test::SparseShape;
 
 // Of each kind that chooses keys, with few blocks where it chooses them.
 std::vector<SparseSettings> sparse_kinds() {
@@ -101,7 +32,7 @@ const char* name_of(const SparseSettings& settings) {
 }
 
 TEST(RowBlocks, HoldNeighboursOfOneLevelAndEveryRowOnce) {
-  for (const Shape& shape : shapes()) {
+  for (const SparseShape& shape : shapes()) {
     const RowBlocks rows = block_rows(shape.places);
     std::set<int32_t> seen(rows.order.begin(), rows.order.end());
     EXPECT_EQ(seen.size(), shape.places.size()) << shape.name;
@@ -140,8 +71,8 @@ TEST(RowBlocks, KeepThePatchesOfACellTogether) {
 
 TEST(SparseAttention, EqualsItsReferenceForEveryChoiceTargetAndNumberOfThreads) {
   std::mt19937 random(3);
-  for (const Shape& shape : shapes()) {
-    const Case made(shape, random);
+  for (const SparseShape& shape : shapes()) {
+    const SparseCase made(shape, random);
     const SparseAttention given = made.given();
     const int64_t stride = made.width + 2;
     const auto values = static_cast<size_t>(made.rows.rows() * stride);
@@ -174,8 +105,8 @@ TEST(SparseAttention, EqualsItsReferenceForEveryChoiceTargetAndNumberOfThreads) 
 
 TEST(SparseAttention, IsDenseAttentionWhereAllBlocksAreChosen) {
   std::mt19937 random(4);
-  for (const Shape& shape : shapes()) {
-    const Case made(shape, random);
+  for (const SparseShape& shape : shapes()) {
+    const SparseCase made(shape, random);
     Threads threads(2);
     const ChosenKeys all =
         choose_best_blocks(threads, made.given(), made.rows.blocks(), OtherBlocks::kPooled);
@@ -219,7 +150,7 @@ TEST(SparseAttention, PooledKeysCountAsTheirRows) {
 // The mean of a group stands for it and for nothing else.
 TEST(SparseAttention, GroupsAloneAreDenseAttentionToTheirMeans) {
   std::mt19937 random(11);
-  const Case made({"grid", grid(22, 15), 2, 1, 12, true}, random);
+  const SparseCase made({"grid", grid(22, 15), 2, 1, 12, true}, random);
   const PagedKeys means = made.pooled->view();
   AttentionParams params = made.params;
   params.key_bias = made.pooled->biases();
@@ -235,7 +166,7 @@ TEST(SparseAttention, GroupsAloneAreDenseAttentionToTheirMeans) {
 // Against dense attention in which a bias hides what a query does not see.
 TEST(SparseAttention, AWindowIsWhatItsNameSays) {
   std::mt19937 random(7);
-  const Case made({"window", grid(20, 11), 1, 1, 8}, random);
+  const SparseCase made({"window", grid(20, 11), 1, 1, 8}, random);
   for (const KeyWindow window : {KeyWindow{1, 1}, KeyWindow{2, 1}, KeyWindow{1, 2}}) {
     Threads threads(2);
     const ChosenKeys chosen = choose_window(made.rows, window);
@@ -281,7 +212,7 @@ TEST(AttentionKinds, AreFoundByTheirNames) {
   ASSERT_FALSE(unknown);
   EXPECT_EQ(unknown.error().message,
             "there is no attention \"nosuch\": choose one of dense, local3, local5, dilated, "
-            "strided, top-blocks, hierarchical, linformer, performer");
+            "strided, top-blocks, hierarchical, level-sum, linformer, performer, shared-blocks");
   EXPECT_EQ(find_attention_kind("local3", AttentionPlace::kText).error().message,
             "attention \"local3\" is for the tower alone: choose one of dense, strided, "
             "top-blocks, window, prefix");
@@ -289,10 +220,11 @@ TEST(AttentionKinds, AreFoundByTheirNames) {
 
 TEST(AttentionKinds, MayWriteOverTheirQueries) {
   std::mt19937 random(10);
-  const Case made({"grid", grid(26, 18), 4, 2, 32}, random);
+  const SparseCase made({"grid", grid(26, 18), 4, 2, 32}, random);
   Threads threads(2);
   std::vector<SparseSettings> kinds = sparse_kinds();
   kinds.push_back({AttentionKind::kPerformer, 0});
+  kinds.push_back({AttentionKind::kLevelSum, 0.3});
   for (const SparseSettings& kind : kinds) {
     std::vector<float> apart(made.q.size());
     std::vector<float> over = made.q;
@@ -307,29 +239,82 @@ TEST(AttentionKinds, MayWriteOverTheirQueries) {
   }
 }
 
+void expect_same_choice(const ChosenKeys& got, const ChosenKeys& expected,
+                        const std::string& where) {
+  ASSERT_EQ(got.begins, expected.begins) << where;
+  for (size_t i = 0; i < got.ranges.size(); ++i) {
+    EXPECT_EQ(got.ranges[i].first, expected.ranges[i].first) << where;
+    EXPECT_EQ(got.ranges[i].count, expected.ranges[i].count) << where;
+    EXPECT_EQ(got.ranges[i].pooled, expected.ranges[i].pooled) << where;
+  }
+}
+
 TEST(ChosenKeys, TheBestBlocksAreThoseOfTheReference) {
   std::mt19937 random(8);
-  for (const Shape& shape : shapes()) {
-    const Case made(shape, random);
+  for (const SparseShape& shape : shapes()) {
+    const SparseCase made(shape, random);
     for (const OtherBlocks others : {OtherBlocks::kNone, OtherBlocks::kPooled}) {
       const ChosenKeys expected = choose_best_blocks_reference(made.given(), 3, others);
       on_every_target([&](const std::string& target) {
         Threads threads(2);
-        const ChosenKeys got = choose_best_blocks(threads, made.given(), 3, others);
-        ASSERT_EQ(got.begins, expected.begins) << shape.name << ", " << target;
-        for (size_t i = 0; i < got.ranges.size(); ++i) {
-          EXPECT_EQ(got.ranges[i].first, expected.ranges[i].first);
-          EXPECT_EQ(got.ranges[i].count, expected.ranges[i].count);
-          EXPECT_EQ(got.ranges[i].pooled, expected.ranges[i].pooled);
-        }
+        expect_same_choice(choose_best_blocks(threads, made.given(), 3, others), expected,
+                           shape.name + (", " + target));
       });
     }
   }
 }
 
+TEST(ChosenKeys, TheSharedBlocksAreThoseOfTheReference) {
+  std::mt19937 random(12);
+  for (const SparseShape& shape : shapes()) {
+    const SparseCase made(shape, random);
+    const ChosenKeys expected = choose_shared_blocks_reference(made.given(), 2);
+    on_every_target([&](const std::string& target) {
+      Threads threads(2);
+      expect_same_choice(choose_shared_blocks(threads, made.given(), 2), expected,
+                         shape.name + (", " + target));
+    });
+  }
+}
+
+// Keys of one block point where all queries point: it is the one that all see in full.
+TEST(ChosenKeys, TheSharedBlockIsTheOneThatAllAttendTo) {
+  constexpr int kDim = 8;
+  constexpr int kWanted = 7;
+  std::mt19937 random(13);
+  SparseCase made({"grid", grid(32, 24), 2, 1, kDim}, random);
+  PlainKeys kv(1, kDim);
+  for (int block = 0; block < made.rows.blocks(); ++block)
+    for (int32_t row = made.rows.first_row(block); row < made.rows.end_row(block); ++row) {
+      auto k = random_values(kDim, random, 0.3f);
+      if (block == kWanted) k[0] += 4;
+      kv.append(k.data(), kDim, k.data(), kDim, 1);
+    }
+  for (int64_t row = 0; row < made.rows.rows(); ++row)
+    for (int head = 0; head < 2; ++head) made.q[row * made.q_stride() + head * kDim] += 3;
+  made.view = kv.view();
+  Threads threads(2);
+  made.pooled = std::make_unique<PooledKeys>(threads, made.view, nullptr, made.rows);
+  const ChosenKeys chosen = choose_shared_blocks(threads, made.given(), 1);
+  ASSERT_EQ(chosen.begins.size(), static_cast<size_t>(made.rows.blocks()) + 1);
+  for (int block = 0; block < made.rows.blocks(); ++block) {
+    int rows = 0;
+    bool wanted = false;
+    for (int64_t i = chosen.begins[block]; i < chosen.begins[block + 1]; ++i) {
+      const KeyRange& range = chosen.ranges[static_cast<size_t>(i)];
+      if (range.pooled) continue;
+      rows += range.count;
+      wanted |= range.first <= made.rows.first_row(kWanted) &&
+                made.rows.end_row(kWanted) <= range.first + range.count;
+    }
+    EXPECT_TRUE(wanted) << block;
+    EXPECT_EQ(rows, block == kWanted ? 64 : 128) << block;
+  }
+}
+
 TEST(ChosenKeys, TheOwnBlockIsAlwaysChosenAndNoKeyTwice) {
   std::mt19937 random(9);
-  const Case made({"grid", grid(40, 33), 2, 2, 16}, random);
+  const SparseCase made({"grid", grid(40, 33), 2, 2, 16}, random);
   Threads threads(2);
   for (const SparseSettings& kind : sparse_kinds()) {
     const ChosenKeys chosen = choose_by_kind(threads, made.given(), kind);

@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "ops/attention/sparse/level_sum.h"
 #include "ops/attention/sparse/random_features.h"
 
 namespace fovea {
@@ -32,19 +33,19 @@ constexpr AttentionKindRow kKinds[] = {
      AttentionKind::kTopBlocks, true},
     {"hierarchical", "the best 8x8 blocks in full, the others by the mean of each 4x4", nullptr,
      AttentionKind::kHierarchical, true},
+    {"level-sum",
+     "all 8x8 by means, the better by means of each 4x4, the best in full, a third each", nullptr,
+     AttentionKind::kLevelSum, true},
     {"linformer", "the mean of each 4x4", nullptr, AttentionKind::kLinformer, false},
     {"performer", "all patches by 256 random features", nullptr, AttentionKind::kPerformer, false},
     {"window", nullptr, "its block of 64 tokens, the 7 before, and the first",
      AttentionKind::kWindow, false},
     {"prefix", nullptr, "every token before it; a visual one also those after it in its image",
      AttentionKind::kPrefix, false},
+    {"shared-blocks",
+     "the 8x8 blocks that all patches attend to most in full, the others by the mean of each 4x4",
+     nullptr, AttentionKind::kSharedBlocks, true},
 };
-
-int blocks_for(const RowBlocks& rows, double share) {
-  constexpr int64_t kManyRows = 8192;
-  if (share <= 0) share = rows.rows() < kManyRows ? 0.125 : 0.0625;
-  return std::max(1, static_cast<int>(std::ceil(share * rows.blocks())));
-}
 
 }  // namespace
 
@@ -77,11 +78,18 @@ Result<AttentionKind> find_attention_kind(std::string_view name, AttentionPlace 
 
 bool chooses_keys(AttentionKind kind) {
   return row_of(kind).patch_words != nullptr && kind != AttentionKind::kDense &&
-         kind != AttentionKind::kPerformer;
+         kind != AttentionKind::kPerformer && kind != AttentionKind::kLevelSum;
 }
 
 bool sees_own_block(AttentionKind kind) {
   return chooses_keys(kind) && kind != AttentionKind::kLinformer;
+}
+
+int blocks_in_full(const RowBlocks& rows, const SparseSettings& settings) {
+  constexpr int64_t kManyRows = 8192;
+  double share = settings.share;
+  if (share <= 0) share = rows.rows() < kManyRows ? 0.125 : 0.0625;
+  return std::max(1, static_cast<int>(std::ceil(share * rows.blocks())));
 }
 
 ChosenKeys choose_by_kind(Threads& threads, const SparseAttention& given,
@@ -97,11 +105,12 @@ ChosenKeys choose_by_kind(Threads& threads, const SparseAttention& given,
     case AttentionKind::kStrided:
       return choose_strided(rows, kStride);
     case AttentionKind::kTopBlocks:
-      return choose_best_blocks(threads, given, blocks_for(rows, settings.share),
-                                OtherBlocks::kNone);
+      return choose_best_blocks(threads, given, blocks_in_full(rows, settings), OtherBlocks::kNone);
     case AttentionKind::kHierarchical:
-      return choose_best_blocks(threads, given, blocks_for(rows, settings.share),
+      return choose_best_blocks(threads, given, blocks_in_full(rows, settings),
                                 OtherBlocks::kPooled);
+    case AttentionKind::kSharedBlocks:
+      return choose_shared_blocks(threads, given, blocks_in_full(rows, settings));
     case AttentionKind::kLinformer:
       return choose_groups(rows);
     default:
@@ -122,6 +131,10 @@ void attend_by_kind(Threads& threads, SparseAttention given, const SparseSetting
   std::optional<PooledKeys> pooled;
   if (row_of(settings.kind).by_blocks || settings.kind == AttentionKind::kLinformer)
     given.pooled = &pooled.emplace(threads, *given.kv, given.params->key_bias, *given.rows);
+  if (settings.kind == AttentionKind::kLevelSum)
+    return attend_by_levels(threads, given,
+                            choose_levels(threads, given, blocks_in_full(*given.rows, settings)),
+                            kEqualLevels, out, out_stride);
   attention_to_chosen(threads, given, choose_by_kind(threads, given, settings), out, out_stride);
 }
 

@@ -20,10 +20,12 @@ enum class AttentionKind {
   kStrided,
   kTopBlocks,
   kHierarchical,
+  kLevelSum,
   kLinformer,
   kPerformer,
   kWindow,
-  kPrefix
+  kPrefix,
+  kSharedBlocks
 };
 
 // Where attention is computed.
@@ -58,8 +60,8 @@ struct SparseSettings {
   bool operator==(const SparseSettings&) const = default;
 };
 
-// Whether patches have keys chosen for them by this kind; and whether their own block is among
-// them.
+// Whether patches have keys chosen for them by this kind, for one softmax; and whether their own
+// block is among them.
 bool chooses_keys(AttentionKind kind);
 bool sees_own_block(AttentionKind kind);
 
@@ -68,6 +70,8 @@ bool sees_own_block(AttentionKind kind);
 void attend_by_kind(Threads& threads, SparseAttention given, const SparseSettings& settings,
                     float* out, int64_t out_stride);
 
+// How many blocks are seen in full by these settings.
+int blocks_in_full(const RowBlocks& rows, const SparseSettings& settings);
 // The choice that it makes, where it chooses_keys(); `given` has its pooled keys.
 ChosenKeys choose_by_kind(Threads& threads, const SparseAttention& given,
                           const SparseSettings& settings);

@@ -72,7 +72,8 @@ TEST(AttentionSchedule, WhatIsWrongIsNamedWithWhatThereIs) {
                  AttentionPlace::kText);
   for (const char* share : {"0", "-0.1", "1.01", "nan", "inf", "", "0.1x", "1e-999"})
     expect_refused("hierarchical:" + std::string(share), "above 0 and up to 1");
-  expect_refused("local3:0.5", "only top-blocks or hierarchical takes a share");
+  expect_refused("local3:0.5",
+                 "only top-blocks or hierarchical or level-sum or shared-blocks takes a share");
   expect_refused("dense,local3,dense", "more kinds than the tower has layers; give at most 2", 2);
   expect_refused(std::string(100'000, ','), "\"\"");
 }
