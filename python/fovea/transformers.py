@@ -5,7 +5,7 @@
     inputs = eyes.prepare(tokenizer, messages, ["scene.png"], budget=96)
     ids = model.generate(**inputs, max_new_tokens=32)
 
-Nothing of the model's weights or of transformers' code is changed: three functions of this one model are
+Nothing of the model's weights or of transformers' code is changed: five functions of this one model are
 wrapped, and calls without cells go through as they came. docs/python.md tells the rest.
 """
 
