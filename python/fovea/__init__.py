@@ -14,17 +14,17 @@ from fovea import _fovea, cards
 from fovea._fovea import version
 from fovea.engine import Engine, Session
 from fovea.errors import Error, InputError, WorkError
-from fovea.look import devices, load_image, load_map, patches, plan, plan_kinds, see
+from fovea.look import crops, devices, load_image, load_map, patches, plan, plan_kinds, see
 from fovea.options import AskOptions, PlanOptions, SeeOptions
 from fovea.request import Stream, Ticket
-from fovea.words import (Answer, Device, Info, LikelyToken, Look, Memory, Patches, Plan, PlanKind,
+from fovea.words import (Answer, Crops, Device, Info, LikelyToken, Look, Memory, Patches, Plan, PlanKind,
                          Saccade, Sight, Token, Trace, Usage)
 
 __all__ = [
-    "Answer", "AskOptions", "Device", "Engine", "Error", "Info", "InputError", "LikelyToken",
+    "Answer", "AskOptions", "Crops", "Device", "Engine", "Error", "Info", "InputError", "LikelyToken",
     "Look", "Memory", "Patches", "Plan", "PlanKind", "PlanOptions", "Saccade", "SeeOptions",
     "Session", "Sight", "Stream", "Ticket", "Token", "Trace", "Usage", "WorkError", "cards",
-    "devices", "load_image", "load_map", "patches", "plan", "plan_kinds", "see", "version",
+    "crops", "devices", "load_image", "load_map", "patches", "plan", "plan_kinds", "see", "version",
 ]
 __version__: str = version()
 

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fovea import _fovea
+from fovea.errors import InputError
 from fovea.options import PlanOptions, SeeOptions, plan_keywords, see_keywords
-from fovea.words import Device, Patches, Picture, Plan, PlanKind, Sight
+from fovea.words import Crops, Device, Patches, Picture, Plan, PlanKind, Sight
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -35,6 +36,13 @@ def patches(image: Picture, **options: Unpack[PlanOptions]) -> Patches:
     size, canvas, made, fixations, values, positions, levels = _fovea.patches(
         image, plan_keywords(options), True)
     return Patches(values, positions, levels, made, size, canvas, fixations)
+
+
+def crops(image: Picture, **options: Unpack[PlanOptions]) -> Crops:
+    """A glance, and rectangles of fine cells behind it: a look for models not trained for mixed levels."""
+    if options.get("plan") is not None:
+        raise InputError("crops are made by glance+look: leave plan out")
+    return Crops(*_fovea.crops(image, plan_keywords(options)))
 
 
 def load_image(image: Picture, max_pixels: int | None = None) -> NDArray[np.uint8]:

@@ -196,6 +196,20 @@ class Patches:
         return f"<fovea.Patches {len(self.values)} of {self.plan!r}>"
 
 
+@dataclass(slots=True, eq=False)
+class Crops:
+    """A glance, and rectangles of level-0 cells, each of which is an image of its own in a prompt."""
+
+    image: tuple[int, int]
+    canvas: tuple[int, int]
+    plan: Plan  # the glance, then the cells of each crop, row-major
+    glance_tokens: int
+    crops: NDArray[np.int32]  # [n, 4]: x, y, width, height in canvas pixels
+
+    def __repr__(self) -> str:
+        return f"<fovea.Crops {len(self.crops)} of {self.plan!r}>"
+
+
 @dataclass(slots=True)
 class Info:
     """A loaded model."""

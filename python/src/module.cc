@@ -9,5 +9,6 @@ NB_MODULE(_fovea, module) {
   nanobind::set_leak_warnings(false);
   fovea::python::add_cards(module);
   fovea::python::add_engine(module);
+  fovea::python::add_ops(module);
   fovea::python::add_see(module);
 }

@@ -87,6 +87,29 @@ nb::object patches_of_picture(nb::handle picture, const nb::dict& keywords, bool
                         points_array(seen.fixations, owner), values, positions, levels);
 }
 
+// (image, canvas, plan, glance tokens, crops)
+nb::object crops_of_picture(nb::handle picture, const nb::dict& keywords) {
+  Picture source = picture_of(picture);
+  const SeeKeywords see_keys = see_keywords(keywords);
+  std::optional<Result<SeenCrops>> made;
+  {
+    const Released released;
+    auto image = load(std::move(source), see_keys.options.max_pixels);
+    if (image)
+      made.emplace(see_crops(*std::move(image), see_keys.options));
+    else
+      made.emplace(image.error());
+  }
+  const auto seen = std::make_shared<SeenCrops>(value_or_raise(*std::move(made)));
+  static_assert(sizeof(Area) == 4 * sizeof(int));  // x, y, width, height
+  const nb::capsule owner = keeper(seen);
+  int* const crops = seen->crops.empty() ? nullptr : &seen->crops[0].x_px;
+  const nb::module_ words = nb::module_::import_("fovea.words");
+  return nb::make_tuple(size_tuple(seen->image), size_tuple(seen->canvas),
+                        plan_object(words, seen->plan, seen->canvas, owner), seen->glance_tokens,
+                        array_of(crops, {seen->crops.size(), 4}, owner));
+}
+
 nb::list device_names() {
   std::vector<Device> found;
   {
@@ -132,6 +155,7 @@ void add_see(nb::module_& module) {
   module.def("see", &see_picture, nb::arg("picture"), nb::arg("keywords"));
   module.def("patches", &patches_of_picture, nb::arg("picture"), nb::arg("keywords"),
              nb::arg("sample"));
+  module.def("crops", &crops_of_picture, nb::arg("picture"), nb::arg("keywords"));
   module.def("devices", &device_names);
   module.def("plan_kinds", &plan_names);
   module.def("load_image", &read_picture, nb::arg("picture"), nb::arg("max_pixels"));

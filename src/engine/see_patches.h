@@ -21,4 +21,16 @@ struct SeenPatches {
 Result<SeenPatches> see_patches(Image image, const SeeOptions& options, const GivenPlan* given,
                                 bool sample);
 
+// A look for models that were not trained for mixed levels: rectangles of level-0 cells.
+struct SeenCrops {
+  Size image;
+  Size canvas;
+  Plan plan;  // the glance, then the cells of each crop, row-major
+  int glance_tokens = 0;
+  std::vector<Area> crops;  // canvas pixels
+};
+
+// On the CPU. The options' maker does not count: it is glance+look.
+Result<SeenCrops> see_crops(Image image, const SeeOptions& options);
+
 }  // namespace fovea

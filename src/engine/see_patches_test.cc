@@ -49,6 +49,38 @@ TEST(SeePatches, AreThoseOfThePlanForEveryMaker) {
   }
 }
 
+TEST(SeeCrops, StandBehindTheGlanceAndKeepToTheBudget) {
+  const Image image = noise({640, 480});
+  for (const int budget : {8, 24, 96}) {
+    const auto seen = see_crops(image, {.budget_tokens = budget});
+    ASSERT_TRUE(seen) << seen.error().message;
+    EXPECT_LE(seen->plan.tokens(), budget);
+    const std::vector<Cell>& cells = seen->plan.cells;
+    const auto glance = see(image, {.plan = "glance+look", .budget_tokens = budget});
+    ASSERT_TRUE(glance);
+    ASSERT_LT(seen->glance_tokens, seen->plan.tokens());
+    for (int i = 0; i < seen->glance_tokens; ++i) {
+      EXPECT_EQ(cells[i], glance->plan.cells[i]);
+      EXPECT_GT(cells[i].level, 0);
+    }
+    auto at = static_cast<size_t>(seen->glance_tokens);
+    for (const Area& crop : seen->crops)
+      for (int y = 0; y < crop.size.height_px; y += kCellPx)
+        for (int x = 0; x < crop.size.width_px; x += kCellPx, ++at)
+          EXPECT_EQ(cells.at(at), (Cell{0, (crop.y_px + y) / kCellPx, (crop.x_px + x) / kCellPx}));
+    EXPECT_EQ(at, cells.size());
+  }
+  EXPECT_FALSE(see_crops(image, {.budget_tokens = 0}));
+}
+
+TEST(SeeCrops, AreNoneWhereTheGlanceIsLevel0) {
+  const auto seen = see_crops(noise({256, 256}), {.budget_tokens = 96});
+  ASSERT_TRUE(seen);
+  EXPECT_EQ(seen->plan.tokens(), 64);
+  EXPECT_EQ(seen->glance_tokens, 64);
+  EXPECT_TRUE(seen->crops.empty());
+}
+
 TEST(SeePatches, EveryCellNeedsNoLookAtThePixels) {
   const Image image = noise({320, 256});
   const auto seen = see_patches(image, {.plan = "uniform"}, nullptr, true);

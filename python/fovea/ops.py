@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fovea's operations on torch tensors, as torch operators: torch.ops.fovea.pyramid, plan, patches, attention.
+
+    out = fovea.ops.attention(q, k, v, "hierarchical", places=places)       # [rows, heads, values]
+    values = fovea.ops.patches(image, cells)                               # uint8 [h, w, 3], int [n, 3]
+
+On a CPU they are the engine's own functions, in f32; elsewhere, and in float64, attention is plain torch.
+torch.compile keeps them in its graph. docs/python.md tells the rest.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from fovea import _fovea, look
+from fovea import attention_reference as reference
+from fovea.errors import InputError
+from fovea.words import Plan
+
+PATCH_VALUES = 1536
+
+
+# Pyramid, plan and patches.
+
+@torch.library.custom_op("fovea::pyramid", mutates_args=(), device_types="cpu")
+def _pyramid(canvas: torch.Tensor, levels: int) -> list[torch.Tensor]:
+    made = _fovea.pyramid(canvas.numpy(), levels, 0)
+    return [torch.from_numpy(level) if number else canvas.clone() for number, level in enumerate(made)]
+
+
+@_pyramid.register_fake
+def _(canvas: torch.Tensor, levels: int) -> list[torch.Tensor]:
+    height, width = canvas.shape[:2]
+    return [canvas.new_empty((-(-height // 2**level), -(-width // 2**level), 3)) for level in range(levels)]
+
+
+@torch.library.custom_op("fovea::plan", mutates_args=(), device_types="cpu")
+def _plan(image: torch.Tensor, maker: str, budget: int) -> torch.Tensor:
+    return torch.from_numpy(look.plan(image.numpy(), plan=maker, budget=budget or None).cells).clone()
+
+
+@_plan.register_fake
+def _(image: torch.Tensor, maker: str, budget: int) -> torch.Tensor:
+    count = torch.library.get_ctx().new_dynamic_size()
+    return image.new_empty((count, 3), dtype=torch.int32)
+
+
+@torch.library.custom_op("fovea::patches", mutates_args=(), device_types="cpu")
+def _patches(image: torch.Tensor, cells: torch.Tensor) -> torch.Tensor:
+    return torch.from_numpy(look.patches(image.numpy(), plan=Plan(cells.numpy())).values)
+
+
+@_patches.register_fake
+def _(image: torch.Tensor, cells: torch.Tensor) -> torch.Tensor:
+    return image.new_empty((4 * cells.shape[0], PATCH_VALUES), dtype=torch.float32)
+
+
+def pyramid(canvas: Any, levels: int) -> list[Any]:
+    """uint8 [height, width, 3] -> `levels` of them, each half of the one before by an exact 2x2 box filter."""
+    _check_picture(canvas)
+    if not 1 <= levels <= max(1, max(canvas.shape[:2]) - 1).bit_length() + 1:
+        raise InputError(f"{levels} levels of {list(canvas.shape[:2])} pixels: give 1 or more, until one pixel is left")
+    return list(torch.ops.fovea.pyramid(canvas, levels))
+
+
+def plan(image: Any, maker: str = "quadtree", budget: int = 0) -> Any:
+    """uint8 [height, width, 3] -> cells int32 [n, 3]: level, row, column. Budget 0: the maker's default."""
+    _check_picture(image)
+    return torch.ops.fovea.plan(image, maker, budget)
+
+
+def patches(image: Any, cells: Any) -> Any:
+    """uint8 [height, width, 3] and cells in the order of a plan -> float32 [4 n, 1536], as fovea.patches."""
+    _check_picture(image)
+    if cells.ndim != 2 or cells.shape[1] != 3:
+        raise InputError(f"cells of the shape {list(cells.shape)}: give [n, 3]: level, row, column")
+    return torch.ops.fovea.patches(image, cells)
+
+
+def _check_picture(image: Any) -> None:
+    if image.dtype != torch.uint8 or image.ndim != 3 or image.shape[2] != 3 or image.device.type != "cpu":
+        raise InputError(f"a picture of the type {image.dtype} and the shape {list(image.shape)} on {image.device}: "
+                         "give uint8, [height, width, 3], on the CPU")
+
+
+# Attention.
+
+@torch.library.custom_op("fovea::attention", mutates_args=())
+def _attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, kind: str, causal: bool,
+               places: torch.Tensor | None, images: torch.Tensor | None, level_weights: torch.Tensor | None,
+               share: float, scale: float) -> torch.Tensor:
+    if q.device.type != "cpu" or q.dtype == torch.float64:
+        parts = _parts(q, k, v, kind, causal, places, images, level_weights, share)
+        return reference.attend(q, parts, scale).contiguous()
+    rows, keys, values = (one.detach().float().contiguous().numpy() for one in (q, k, v))
+    out = np.empty_like(rows)
+    where = np.zeros((0, 3), np.int32) if places is None else places.int().contiguous().numpy()
+    spans = np.zeros((0, 2), np.int64) if images is None else images.long().contiguous().numpy()
+    bias = np.zeros(0, np.float32) if level_weights is None else level_weights.detach().float().contiguous().numpy()
+    _fovea.attend(rows, keys, values, out, kind, causal, share, scale, where, spans, bias, torch.get_num_threads())
+    return torch.from_numpy(out).to(q.dtype)
+
+
+@_attention.register_fake
+def _(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, kind: str, causal: bool, places: torch.Tensor | None,
+      images: torch.Tensor | None, level_weights: torch.Tensor | None, share: float, scale: float) -> torch.Tensor:
+    return torch.empty_like(q, memory_format=torch.contiguous_format)
+
+
+def _parts(q: Any, k: Any, v: Any, kind: str, causal: bool, places: Any, images: Any, level_weights: Any,
+           share: float) -> list[reference.Part]:
+    known = reference.TEXT if causal else reference.TOWER
+    if kind not in known:
+        raise InputError(f"attention {kind!r} has no form in torch, which gradients, float64 and other devices than "
+                         f"the CPU need: choose one of {', '.join(known)}")
+    if causal:
+        return reference.text_parts(q, k, v, kind, torch.zeros(0, 2) if images is None else images)
+    return reference.tower_parts(q, k, v, kind, places, level_weights, share)
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    q, k, v, kind, causal, places, images, level_weights, share, scale = inputs
+    ctx.save_for_backward(q, k, v, places, images, level_weights)
+    ctx.how = kind, causal, share, scale
+
+
+@torch.library.custom_op("fovea::attention_backward", mutates_args=())
+def _attention_backward(gradient: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, kind: str,
+                        causal: bool, places: torch.Tensor | None, images: torch.Tensor | None,
+                        level_weights: torch.Tensor | None, share: float, scale: float) -> list[torch.Tensor]:
+    """Computes the attention again in torch."""
+    learned = [q, k, v] + ([] if level_weights is None else [level_weights])
+    wide = [one.to(torch.promote_types(one.dtype, torch.float32)) for one in learned]
+    weights = None if level_weights is None else wide[3]
+    parts = _parts(wide[0], wide[1], wide[2], kind, causal, places, images, weights, share)
+    levels = 0 if weights is None else len(weights)
+    made = reference.attend_backward(gradient.to(wide[0].dtype), wide[0], parts, scale, levels)
+    return [one.to(like.dtype).contiguous() for one, like in zip(made, learned)]
+
+
+@_attention_backward.register_fake
+def _(gradient: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, kind: str, causal: bool,
+      places: torch.Tensor | None, images: torch.Tensor | None, level_weights: torch.Tensor | None, share: float,
+      scale: float) -> list[torch.Tensor]:
+    learned = [q, k, v] + ([] if level_weights is None else [level_weights])
+    return [torch.empty_like(one, memory_format=torch.contiguous_format) for one in learned]
+
+
+def _backward(ctx: Any, gradient: Any) -> tuple[Any, ...]:
+    q, k, v, places, images, level_weights = ctx.saved_tensors
+    kind, causal, share, scale = ctx.how
+    made = torch.ops.fovea.attention_backward(gradient.contiguous(), q, k, v, kind, causal, places, images, level_weights, share,
+                                              scale)
+    of_weights = None if level_weights is None else made[3]
+    return made[0], made[1], made[2], None, None, None, None, of_weights, None, None
+
+
+_attention.register_autograd(_backward, setup_context=_save)
+
+
+def attention(q: Any, k: Any, v: Any, kind: str = "dense", *, causal: bool = False, places: Any = None,
+              images: Any = None, level_weights: Any = None, share: float = 0.0, scale: float | None = None) -> Any:
+    """Attention of rows to themselves by a kind of docs/attention.md, [rows, heads, values], as q.
+
+    k, v           [rows, heads of keys, values]; the heads of q share them in order
+    causal         by the language model's kinds; else by the tower's
+    places         int [rows, 3]: level, row, column of each row; the tower's kinds but "dense" want them
+    images         int [n, 2]: rows from, to of each image of a sequence, for "prefix" and "top-blocks"
+    level_weights  [levels], added to the scores of the keys of each level; may learn
+    share          of the blocks that are seen in full, for "hierarchical" and "top-blocks"; 0: as the kind has it
+    scale          of q . k; None: 1 / sqrt(values)
+    """
+    if q.ndim != 3 or k.shape != v.shape or k.ndim != 3 or (k.shape[0], k.shape[2]) != (q.shape[0], q.shape[2]):
+        raise InputError(f"q {list(q.shape)}, k {list(k.shape)}, v {list(v.shape)}: give [rows, heads, values] each, "
+                         "with the same rows and values")
+    if k.shape[1] < 1 or q.shape[1] % k.shape[1]:
+        raise InputError(f"{q.shape[1]} heads over {k.shape[1]}: give a multiple of the keys' heads")
+    if not causal and places is None and (kind != "dense" or level_weights is not None):
+        raise InputError(f"attention {kind!r} needs places: int [rows, 3], level, row and column of each row")
+    if places is not None and tuple(places.shape) != (q.shape[0], 3):
+        raise InputError(f"places of the shape {list(places.shape)}: give [{q.shape[0]}, 3]: level, row, column")
+    if scale is None:
+        scale = float(q.shape[-1]) ** -0.5
+    return torch.ops.fovea.attention(q, k, v, kind, causal, places, images, level_weights, share, scale)
