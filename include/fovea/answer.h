@@ -28,7 +28,7 @@ struct Message {
   std::vector<Part> parts;
   // Of the assistant: the tools it called, a JSON list as in OpenAI's chat API; empty: none. The
   // model's chat template gets it as it is: arguments may be an object or a text.
-  std::string tool_calls = {};
+  std::string tool_calls;
 };
 
 // A plan made elsewhere, its cells in any order.

@@ -32,7 +32,7 @@ struct ChatPart {
 struct ChatMessage {
   std::string role;  // "system", "user", "assistant" or "tool"
   std::vector<ChatPart> parts;
-  std::string tool_calls = {};  // of the assistant: a JSON list, as in OpenAI's API; empty: none
+  std::string tool_calls;  // of the assistant: a JSON list, as in OpenAI's API; empty: none
 };
 
 inline ChatPart text_part(std::string text) { return {ChatPart::Kind::kText, std::move(text)}; }
@@ -54,7 +54,7 @@ struct ChatOptions {
   // <|image_pad|>, ...) that are written in them stay text, whatever the template does with them.
   // On: they become tokens, as in transformers.
   bool allow_special = false;
-  std::string tools = {};  // that may be called: a JSON list, as in OpenAI's API; empty: none
+  std::string tools;  // that may be called: a JSON list, as in OpenAI's API; empty: none
   std::function<bool()> keep_going = nullptr;  // asked while it works; false ends it with an error
 };
 

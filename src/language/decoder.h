@@ -144,8 +144,8 @@ struct ForwardOptions {
   // How tokens attend to each other in each layer; other than dense only where
   // Decoder::has_kinds(). `images` are the visual tokens of the whole sequence (memory and run) by
   // what was encoded together. By "prefix" they see each other: no run may end inside of one.
-  AttentionSchedule attention = {};
-  std::span<const TokenRange> images = {};
+  AttentionSchedule attention;
+  std::span<const TokenRange> images;
   // For tests and traces: sees each layer's output after its deepstack addition, for each chunk:
   // [tokens][hidden_size].
   std::function<void(int layer, int64_t first_token, int64_t tokens, const float* hidden)> on_layer;

@@ -42,8 +42,8 @@ void read_keys(const LayerCall& call, const KeyValues& kv, int64_t first_token, 
 
 // How the rows of a sequence attend in a layer (ForwardOptions).
 struct LayerAttention {
-  SparseSettings settings = {};
-  std::span<const TokenRange> images = {};
+  SparseSettings settings;
+  std::span<const TokenRange> images;
 };
 LayerAttention attention_of(const ForwardOptions& options, int layer, const TextConfig& config);
 

@@ -94,7 +94,7 @@ struct BlockInput {
   const float* key_bias = nullptr;  // [keys], or null
   // How rows attend to each other in this block; where it is not dense, they are in the order of
   // `rows`.
-  SparseSettings attention = {};
+  SparseSettings attention;
   const RowBlocks* rows = nullptr;
 };
 

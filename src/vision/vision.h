@@ -51,7 +51,7 @@ struct EncodeOptions {
   bool keep = true;
   // How the patches attend to each other, in each block, where nothing was in the memory: all else
   // is dense. Other than dense only where Tower::has_kinds().
-  AttentionSchedule attention = {};
+  AttentionSchedule attention;
   bool size_bias = false;  // attention counts a patch of level l 4^l times: + log(4^l) on its key
   // For tests and traces: sees the output of each block, [patches][hidden_size].
   std::function<void(int block, const float* hidden)> on_block;

@@ -23,7 +23,7 @@ struct AnswerHead {
   std::string fingerprint;
   // Of a conversation with pictures that goes on: whether the looks of earlier questions stand
   // where they stood ("kept") or are not known any more ("forgotten"); empty: there were none.
-  std::string earlier_looks = {};
+  std::string earlier_looks;
 };
 
 // The events of an answer that comes in chunks, each ready to be sent ("data: {...}\n\n"); empty

@@ -30,7 +30,7 @@ struct TokenAttention {
   const PagedKeys* kv = nullptr;
   const AttentionParams* params = nullptr;
   // Visual tokens, in order, none twice: each range is what was encoded together.
-  std::span<const TokenRange> images = {};
+  std::span<const TokenRange> images;
 };
 
 // Causal attention by a kind of AttentionPlace::kText:
