@@ -109,6 +109,7 @@ ChosenKeys choose_by_scores(const SparseAttention& given, const std::vector<floa
 std::vector<bool> most_attended(const RowBlocks& rows, const std::vector<float>& masses,
                                 int count) {
   std::vector<float> scores;
+  scores.reserve(static_cast<size_t>(rows.blocks()));
   for (int block = 0; block < rows.blocks(); ++block)
     scores.push_back(std::accumulate(masses.begin() + rows.block_begins[block],
                                      masses.begin() + rows.block_begins[block + 1], 0.0f));

@@ -13,6 +13,7 @@ namespace {
 // The first row of each block, and the end.
 std::vector<int32_t> block_rows_of(const RowBlocks& rows) {
   std::vector<int32_t> begins;
+  begins.reserve(static_cast<size_t>(rows.blocks()) + 1);
   for (int block = 0; block < rows.blocks(); ++block) begins.push_back(rows.first_row(block));
   begins.push_back(static_cast<int32_t>(rows.rows()));
   return begins;
