@@ -23,7 +23,7 @@ struct CardsOptions {
 // Training draws scenes from seeds below 2^40. Evaluation with seed S takes 2^40 (S + 1) + scene:
 // no scene is in both, nor in two evaluations with different S.
 inline constexpr uint64_t kMostCardsSeed = (uint64_t{1} << 24) - 2;
-inline constexpr uint64_t scene_seed(uint64_t seed, uint64_t scene) {
+constexpr uint64_t scene_seed(uint64_t seed, uint64_t scene) {
   return (uint64_t{1} << 40) * (seed + 1) + scene;
 }
 

@@ -51,6 +51,7 @@ Chance chance_of(const QuestionSet& set, const std::string& family) {
 
 void ask_options(Question& question, std::vector<std::string> options, uint64_t seed) {
   std::vector<size_t> order;
+  order.reserve(options.size());
   for (size_t i = 0; i < options.size(); ++i) order.push_back(i);
   Random(seed).shuffle(order);
   for (size_t i = 0; i < order.size(); ++i) {

@@ -66,7 +66,7 @@ class Conversation {
     if (const auto added = add_fixation(next, where, flags_.images.size()); !added)
       complain(added.error());
     else
-      flags_.options = next;
+      flags_.options = std::move(next);
   }
 
   void ask(const std::string& question) {

@@ -124,7 +124,8 @@ std::terminate_handler earlier_handler = nullptr;
 }  // namespace
 }  // namespace fovea::app
 
-int main(int argc, char** argv) {
+// What is thrown here ends in end_program().
+int main(int argc, char** argv) {  // NOLINT(bugprone-exception-escape)
   using namespace fovea;
   using namespace fovea::app;
   open_standard_streams();

@@ -121,7 +121,7 @@ ApiResult<std::string> detokenize_json(const Engine& engine, std::string_view bo
 
 ApiResult<std::string> see_json(std::string_view body, const PictureLimits& limits,
                                 PictureRoom& room, const std::atomic<bool>& gone) {
-  const ApiError nobody{503, "the client went away", "", "gone"};
+  ApiError nobody{503, "the client went away", "", "gone"};
   auto parsed = parse_body(body);
   if (auto* error = std::get_if<ApiError>(&parsed)) return std::move(*error);
   SeeCall call;

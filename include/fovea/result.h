@@ -9,7 +9,7 @@
 
 namespace fovea {
 
-struct Error {
+struct Error {  // NOLINT(clang-analyzer-core.uninitialized.Assign): its constructor sets all
   // Whose doing it is decides the exit status: 2 for wrong input or usage, 1 for work that failed.
   enum class Kind { kBadInput, kFailed };
   // For programs that act on some errors.

@@ -246,6 +246,7 @@ Result<AskedRequest> submit(Session& session, std::vector<Message> messages, Ask
   callbacks.on_done = [held](const Result<Answer>&) { held->feed->finish(); };
   auto ticket = session.submit(std::move(request), std::move(callbacks));
   if (!ticket) return ticket.error();
+  // NOLINTNEXTLINE(clang-analyzer-core.StackAddressEscape): the ticket is moved.
   return AskedRequest(*std::move(ticket), std::move(feed), asked_for.keep);
 }
 

@@ -96,6 +96,7 @@ class InFlight {
   void to_first_tokens() {
     if (!look()) return;
     std::vector<TowerRequest> requests;
+    requests.reserve(counts_.size());
     for (const int count : counts_)
       requests.push_back({count * kPatchesPerCell, kCanvas, nullptr, 0, nullptr});
     auto tokens = tower_.run(requests, EncodeOptions(), kFrames);

@@ -21,7 +21,7 @@ std::string_view look_name(LookForm form) { return kNames[static_cast<size_t>(fo
 Result<LookForm> find_look(std::string_view name) {
   const auto* const found = std::find(std::begin(kNames), std::end(kNames), name);
   if (found == std::end(kNames))
-    return bad_input(fmt::format("look {}: use mixed, crops or off", in_quotes(std::string(name))));
+    return bad_input(fmt::format("look {}: use mixed, crops or off", in_quotes(name)));
   return static_cast<LookForm>(found - std::begin(kNames));
 }
 

@@ -145,6 +145,7 @@ void append_image(TokenPrompt& prompt, int id, const Placeholder& shown) {
 
 void place(TokenPrompt& prompt, std::span<const Placeholder> shown) {
   std::vector<ImageSpan> spans;
+  spans.reserve(shown.size());
   for (size_t i = 0; i < shown.size(); ++i)
     spans.push_back({static_cast<size_t>(prompt.images[i].begin), shown[i].cells, shown[i].grid});
   const PromptPositions placed = prompt_positions(prompt.ids.size(), spans);

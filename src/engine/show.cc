@@ -69,6 +69,7 @@ bool is_shared(const Model& model, const ImageView& view, const Encoded& part) {
 
 std::vector<Digest> patch_keys(const Encoded& part) {
   std::vector<Digest> keys;
+  keys.reserve(part.cells.size() * kPatchesPerCell);
   for (size_t i = 0; i < part.cells.size() * kPatchesPerCell; ++i)
     keys.push_back(Hasher().text("patch").value(part.content).value(i).finish());
   return keys;

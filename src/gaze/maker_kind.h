@@ -21,7 +21,7 @@ enum class MakerKind {
 inline constexpr std::string_view kMakerNames[] = {
     "uniform", "cortical", "thresholds", "proportional", "quadtree", "top-k", "glance+look"};
 
-inline constexpr std::string_view maker_name(MakerKind kind) {
+constexpr std::string_view maker_name(MakerKind kind) {
   return kMakerNames[static_cast<size_t>(kind)];
 }
 

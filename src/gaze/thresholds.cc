@@ -60,6 +60,7 @@ std::vector<Cell> thresholds_plan(const Scene& scene) {
   };
   std::vector<int64_t>
       limit;  // [level - 1]: the cells that must lie below one that splits that level
+  limit.reserve(scene.params.thresholds.size());
   for (const double threshold : scene.params.thresholds)
     limit.push_back(cells_up_to(threshold * UINT16_MAX));
   for (int beyond = 1; static_cast<int>(limit.size()) < tree.levels(); ++beyond)

@@ -99,8 +99,7 @@ struct AttentionReadout {
   int64_t key_end = 0;
   std::vector<float> mass;  // the result: [key_end - key_begin]
   bool wants_last = false;
-  std::vector<float> last_mass =
-      {};  // the same of the last of these queries alone, where it is wanted
+  std::vector<float> last_mass;  // the same of the last of these queries alone, where it is wanted
 };
 
 // How much the tokens [query_begin, query_end) of a run attend to the keys of the tokens

@@ -151,6 +151,7 @@ Result<std::vector<TokenChance>> Sampler::choices(std::span<const float> logits)
   double total = 0;
   for (const Candidate& candidate : candidates_) total += candidate.weight;
   std::vector<TokenChance> choices;
+  choices.reserve(candidates_.size());
   for (const Candidate& candidate : candidates_)
     choices.push_back({candidate.id, static_cast<float>(std::log(candidate.weight / total))});
   return choices;

@@ -82,6 +82,7 @@ class BlockPainter {
   // `area` are the block's canvas pixels; only places whose finest level is `cell_level` are
   // written.
   void paint(const Rect& area, int cell_level) {
+    // NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): a reference, which the constructor sets.
     const Rect to = intersect(view_.to_picture(area), view_.picture);
     if (to.empty()) return;
     const int left = to.x_px - view_.picture.x_px;

@@ -19,6 +19,7 @@ std::vector<bf16> rounded(const Buffer<float>& values) {
 
 std::vector<float> CudaTower::size_biases(const TowerMemory& memory, std::span<const int> levels) {
   std::vector<float> biases;
+  biases.reserve(memory.levels.size() + levels.size());
   for (const int level : memory.levels) biases.push_back(static_cast<float>(level * std::log(4.0)));
   for (const int level : levels) biases.push_back(static_cast<float>(level * std::log(4.0)));
   return biases;
@@ -75,6 +76,7 @@ Result<VisualTokens> CudaTower::encode(Threads& /*threads*/, const Patches& patc
     return done.error();
 
   std::vector<int> levels;
+  levels.reserve(patches.places.size());
   for (const PatchPlace& place : patches.places) levels.push_back(place.level);
   auto request = request_for(levels, canvas, memory, options);
   if (!request) return request.error();

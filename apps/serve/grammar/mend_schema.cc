@@ -158,7 +158,8 @@ Fault check_numbers(const Json& schema, const std::string& param) {
 Fault add_required(Json& schema, const std::string& param) {
   const auto required = schema.find("required");
   if (required == schema.end() || !required->is_array()) return {};
-  const Json names = *required;
+  // A copy: what is added below moves what `required` points to.
+  const Json names = *required;  // NOLINT(performance-unnecessary-copy-initialization)
   const auto others = schema.find("additionalProperties");
   const bool are_open =
       (others == schema.end() || *others == true) && !schema.contains("patternProperties");

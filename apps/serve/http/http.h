@@ -85,8 +85,7 @@ struct HttpOptions {
   // takes (400), too large (413, 431), too slow (408), or one too many (503).
   std::function<std::string(int status, std::string_view message)> error_body;
   // Told of every such answer, on the thread of run().
-  std::function<void(int status, std::string_view message, std::string_view client)> on_refusal =
-      {};
+  std::function<void(int status, std::string_view message, std::string_view client)> on_refusal;
 };
 
 // One thread runs all connections.
