@@ -13,7 +13,7 @@
 namespace fovea {
 
 // Where a row of attention stands: in the grid of its level.
-struct RowPlace {
+struct RowInGrid {
   int32_t level = 0;
   int32_t row = 0;
   int32_t col = 0;
@@ -43,7 +43,7 @@ struct AttentionOptions {
   double share = 0;            // of the blocks that are seen in full; 0: as the kind has it
   float scale = 1;             // of q . k
   // One for each row, none twice; the tower's kinds but dense want them.
-  std::span<const RowPlace> places;
+  std::span<const RowInGrid> places;
   std::span<const RowSpan> images;  // of a sequence, in order, apart from each other
   std::span<const float>
       level_bias;   // added to the scores of keys of level 0, 1, ...; may be empty

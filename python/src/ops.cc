@@ -59,7 +59,7 @@ void attend_rows(const Rows& q, const Rows& k, const Rows& v, const RowsOut& out
                            .causal = causal,
                            .share = share,
                            .scale = static_cast<float>(scale),
-                           .places = structs_of<RowPlace>(places),
+                           .places = structs_of<RowInGrid>(places),
                            .images = structs_of<RowSpan>(images),
                            .level_bias = {level_bias.data(), level_bias.shape(0)},
                            .threads = threads};

@@ -48,7 +48,7 @@ Status check_places(const AttentionRows& rows, const AttentionOptions& options) 
                                  options.kind, rows.rows, options.places.size()));
   std::vector<std::tuple<int32_t, int32_t, int32_t>> sorted;
   sorted.reserve(options.places.size());
-  for (const RowPlace& place : options.places) {
+  for (const RowInGrid& place : options.places) {
     if (place.level < 0 || place.row < 0 || place.col < 0)
       return bad_input(fmt::format("a row at level {}, row {}, column {}: give 0 or more",
                                    place.level, place.row, place.col));
@@ -123,7 +123,7 @@ void attend_text(Threads& threads, const AttentionRows& rows, const AttentionOpt
 void attend_patches(Threads& threads, const AttentionRows& rows, const AttentionOptions& options,
                     const SparseSettings& settings) {
   std::vector<GridPlace> places;
-  for (const RowPlace& place : options.places)
+  for (const RowInGrid& place : options.places)
     places.push_back({place.level, place.col, place.row});
   if (places.empty())  // dense attention has no use for them
     for (int32_t i = 0; i < rows.rows; ++i) places.push_back({0, i, 0});

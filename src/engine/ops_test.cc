@@ -27,7 +27,7 @@ struct Given {
   std::vector<float> k = random_rows(size_t{30} * 12, 2);
   std::vector<float> v = random_rows(size_t{30} * 12, 3);
   std::vector<float> out = std::vector<float>(q.size());
-  std::vector<RowPlace> places;
+  std::vector<RowInGrid> places;
   AttentionRows rows{q.data(), k.data(), v.data(), out.data(), 30, 2, 1, 12};
 
   Given() {
