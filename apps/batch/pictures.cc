@@ -45,7 +45,7 @@ class Finder {
     if (error) return wrong(folder, error.message());
     std::sort(names.begin(), names.end());
     for (const std::string& name : names) {
-      if (name.starts_with(".")) continue;
+      if (name.starts_with('.')) continue;
       const fs::path path = folder / name;
       std::error_code ignored;  // of a link that leads nowhere: its line says so
       const fs::file_status kind = fs::status(path, ignored);

@@ -45,7 +45,7 @@ class Finder {
     std::vector<fs::path> folders;
     std::error_code error;
     for (const std::string& name : list_folder(folder.string(), error)) {
-      if (name.starts_with(".")) continue;
+      if (name.starts_with('.')) continue;
       const fs::path path = folder / name;
       std::error_code ignored;  // of an entry: it is no folder then
       if (fs::is_directory(path, ignored))

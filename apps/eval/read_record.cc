@@ -201,7 +201,7 @@ std::vector<std::string> options_in(const std::string& text) {
     const size_t end = std::min(text.find('\n', begin), text.size());
     std::string line = text.substr(begin, end - begin);
     begin = end + 1;
-    const size_t letter = line.starts_with("(") ? 1 : 0;
+    const size_t letter = line.starts_with('(') ? 1 : 0;
     if (line.size() < letter + 3 || line[letter] != static_cast<char>('A' + options.size()) ||
         (line[letter + 1] != ')' && (letter == 1 || line[letter + 1] != '.')))
       continue;

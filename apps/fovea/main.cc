@@ -50,7 +50,7 @@ std::vector<std::string> arguments_of(const CLI::App& program, int argc, char** 
       break;
     }
     const size_t equals = word.find('=');
-    const bool is_name = !is_value && word.starts_with("-");
+    const bool is_name = !is_value && word.starts_with('-');
     if (is_name && equals + 1 == word.size() && takes_value(word.substr(0, equals))) {
       all.push_back(word.substr(0, equals));
       all.emplace_back();

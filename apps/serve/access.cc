@@ -23,8 +23,8 @@ bool same_letters(std::string_view a, std::string_view b) {
 // "name", "name:port" and "[address]:port" without the port; empty where it is none of them.
 std::string_view without_port(std::string_view host) {
   const size_t bracket = host.find(']');
-  if (host.starts_with("[") && bracket == std::string_view::npos) return {};
-  const size_t colon = host.find(':', host.starts_with("[") ? bracket : 0);
+  if (host.starts_with('[') && bracket == std::string_view::npos) return {};
+  const size_t colon = host.find(':', host.starts_with('[') ? bracket : 0);
   const std::string_view name = host.substr(0, colon);
   if (colon == std::string_view::npos) return name;
   const std::string_view port = host.substr(colon + 1);

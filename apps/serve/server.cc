@@ -164,7 +164,7 @@ const Server::State::Route* Server::State::find_route(Call& call, std::string& a
   const Route* found = nullptr;
   for (const Route& route : routes()) {
     const std::string_view its_path = route.path;
-    const bool open_end = its_path.size() > 1 && its_path.ends_with("/");
+    const bool open_end = its_path.size() > 1 && its_path.ends_with('/');
     if (open_end ? !path.starts_with(its_path) || path == its_path : path != its_path) continue;
     allowed += (allowed.empty() ? "" : ", ") + std::string(route.method);
     if (method != route.method) continue;

@@ -22,7 +22,7 @@ std::string with_article(const std::string& name) {
 }
 
 std::string plural(std::string_view shape) {
-  return std::string(shape) + (shape.ends_with("s") ? "es" : "s");
+  return std::string(shape) + (shape.ends_with('s') ? "es" : "s");
 }
 
 }  // namespace fovea

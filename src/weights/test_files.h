@@ -67,7 +67,7 @@ inline std::string safetensors_bytes(const std::vector<TestTensor>& tensors) {
               std::to_string(data.size()) + "," + std::to_string(end) + "]}";
     data += tensor.data;
   }
-  header += "}";
+  header += '}';
   header.resize((header.size() + 7) / 8 * 8, ' ');
   return safetensors_bytes(header, data);
 }

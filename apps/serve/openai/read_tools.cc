@@ -166,7 +166,7 @@ Fault read_tool_calls(const Fields& message, size_t& left_bytes, std::string& to
     tool_calls += (i == 0 ? "[" : ",") + json_text(call);
     call = nullptr;  // what was parsed may be far larger than its text
   }
-  tool_calls += "]";
+  tool_calls += ']';
   return {};
 }
 
