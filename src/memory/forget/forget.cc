@@ -14,6 +14,7 @@ namespace {
 // Rounds parts to whole numbers of the sum `total`: down, and those that lose most by it up.
 std::vector<int64_t> whole_parts(const std::vector<double>& parts, int64_t total) {
   std::vector<int64_t> whole;
+  whole.reserve(parts.size());
   for (const double part : parts) whole.push_back(static_cast<int64_t>(part));
   std::vector<size_t> order(parts.size());
   std::iota(order.begin(), order.end(), size_t{0});

@@ -47,6 +47,7 @@ std::vector<int32_t> by_mass(std::span<const float> mass, int64_t rows) {
 // Whole numbers of the sum `total`: one more for those that lose most by rounding down.
 std::vector<int64_t> rounded(const std::vector<double>& parts, int64_t total) {
   std::vector<int64_t> whole;
+  whole.reserve(parts.size());
   for (const double part : parts) whole.push_back(static_cast<int64_t>(part));
   while (std::accumulate(whole.begin(), whole.end(), int64_t{0}) < total) {
     size_t most = 0;
@@ -177,6 +178,7 @@ std::vector<int32_t> by_recycling(const ForgetScene& scene, const ForgetLayer& l
     keys.push_back(features[t]);
   }
   std::vector<double> near;
+  near.reserve(keys.size());
   for (size_t i = 0; i < keys.size(); ++i) near.push_back(mean_of_nearest(keys, i));
   const double unit =
       std::accumulate(near.begin(), near.end(), 0.0) / static_cast<double>(near.size());
