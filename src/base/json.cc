@@ -39,7 +39,8 @@ class Builder {
   bool number_unsigned(uint64_t value) { return place(value) != nullptr; }
   bool number_float(double value, const std::string& /*text*/) { return place(value) != nullptr; }
   bool string(std::string& value) { return place(std::move(value)) != nullptr; }
-  bool binary(Json::binary_t& /*value*/) { return fail("it holds binary data"); }
+  // NOLINTNEXTLINE(readability-redundant-typename): clang 14 wants it.
+  bool binary(typename Json::binary_t& /*value*/) { return fail("it holds binary data"); }
   bool start_object(size_t /*size*/) { return start(Json::object()); }
   bool start_array(size_t /*size*/) { return start(Json::array()); }
   bool end_object() { return end(); }
