@@ -95,7 +95,6 @@ ChatJob::Step ChatJob::compile() {
 void ChatJob::load() {
   (void)try_to([this]() -> ApiResult<Step> {
     if (auto error = load_and_submit()) return std::move(*error);
-    (void)pictures_.digests();  // for the answer's end; the engine did not have to wait for them
     return Step::kNothing;
   });
 }
@@ -177,10 +176,10 @@ std::optional<ApiError> ChatJob::submit() {
   const std::shared_ptr<ChatJob> job = shared_from_this();
   request.options.keep_going = [job] { return !job->gone_; };
   Callbacks callbacks;
+  callbacks.on_token = [job](int answer, const AnswerToken& token) {
+    job->take_token(answer, token);
+  };
   if (call_.stream) {
-    callbacks.on_token = [job](int answer, const AnswerToken& token) {
-      job->take_token(answer, token);
-    };
     callbacks.on_text = [job](int answer, std::string_view piece) {
       return job->take_text(answer, piece);
     };
@@ -201,6 +200,7 @@ void ChatJob::begin_stream() {
 }
 
 void ChatJob::take_token(int answer, const AnswerToken& token) {
+  if (!call_.stream) return prepare_end();
   begin_stream();
   if (call_.logprobs) stream_->token(answer, token);
 }
@@ -208,7 +208,19 @@ void ChatJob::take_token(int answer, const AnswerToken& token) {
 bool ChatJob::take_text(int answer, std::string_view piece) {
   if (std::string event = stream_->text(answer, piece); !event.empty())
     exchange_->send(std::move(event));
+  prepare_end();
   return !gone_;
+}
+
+// A worker makes what keeping the conversation takes, when the first token is out: before, it would
+// share the processors with what that token waits for. Where it is not done, the end does it.
+void ChatJob::prepare_end() {
+  if (std::exchange(prepares_end_, true)) return;
+  try {
+    serving_.on_worker([job = shared_from_this()] { (void)job->pictures_.digests(); });
+  } catch (const std::bad_alloc&) {
+    return;
+  }
 }
 
 void ChatJob::take_answer(const Result<Answer>& result) {
@@ -288,6 +300,7 @@ void ChatJob::keep_conversation(const Answer& answer) {
 
 void ChatJob::refuse(const ApiError& error, const std::string& for_log) {
   note(error.status, nullptr, for_log.empty() ? error.message : for_log);
+  if (error.status == 500) serving_.on_failure();
   leave_queue();
   if (streaming_) {
     exchange_->send(stream_->error(error));

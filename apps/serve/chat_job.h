@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -49,7 +50,9 @@ struct Serving {
   Metrics metrics;
   std::atomic<int> accepted = 0;  // calls that have no answer yet
   RoomQueue room;                 // of those, the ones that the engine has
-  std::atomic<int> jobs = 0;      // that use this
+  std::function<void(std::function<void()> work)> on_worker;  // does it there, later
+  std::function<void()> on_failure;  // the engine failed at what it was asked
+  std::atomic<int> jobs = 0;         // that use this
 };
 
 class ChatJob : public std::enable_shared_from_this<ChatJob> {
@@ -84,6 +87,7 @@ class ChatJob : public std::enable_shared_from_this<ChatJob> {
   void begin_stream();
   void take_token(int answer, const AnswerToken& token);
   bool take_text(int answer, std::string_view piece);
+  void prepare_end();
   void take_answer(const Result<Answer>& result);
   bool waits_for_room(const Error& error);
   void reply(const Answer& answer);
@@ -116,6 +120,7 @@ class ChatJob : public std::enable_shared_from_this<ChatJob> {
   bool remembers_ = false;
   size_t past_pictures_ = 0;  // of what was said before
   bool adds_pictures_ = false;
+  bool prepares_end_ = false;
   bool was_first_ = false;  // it has been tried, and goes before those that came later
   bool was_alone_ = false;  // when it was tried last
 };

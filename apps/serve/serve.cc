@@ -12,10 +12,12 @@
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
+#include <optional>
 #include <system_error>
 #include <thread>
 #include <utility>
 
+#include "device/accelerator.h"
 #include "fovea/command.h"
 #include "fovea/fovea.h"
 #include "fovea/model_flags.h"
@@ -62,6 +64,15 @@ Status read_flags(ServeFlags& flags) {
   bounds.body_bytes = static_cast<size_t>(flags.body_bytes);
   bounds.all_bodies_bytes = std::max(bounds.all_bodies_bytes, bounds.body_bytes);
   options.pictures.pixels = flags.model.max_pixels;
+  // Of some errors (a kernel that read where nothing is) a GPU does not recover: whatever a process
+  // asks of it fails then, and so does opening it.
+  const std::string& device = flags.model.common.device;
+  if (device != "cpu")
+    options.device_works = [device]() -> Status {
+      const auto opened = open_accelerator(device, /*portable=*/false);
+      if (!opened) return opened.error();
+      return Done{};
+    };
   return Done{};
 }
 
@@ -75,8 +86,11 @@ Status start_thread(std::thread& thread, Work work) {
   return Done{};
 }
 
+// How long /health says that the device has failed before the process ends.
+constexpr std::chrono::seconds kTellsOfFailure{5};
+
 // Waits for SIGTERM and SIGINT, which all threads have blocked. The first lets what was accepted be
-// answered, the second ends that.
+// answered, the second ends that. Ends a server whose device has failed, too.
 class Signals {
  public:
   Signals() {
@@ -89,6 +103,7 @@ class Signals {
   Status start(serve::Server& server, const ServeFlags& flags) {
     return start_thread(thread_, [this, &server, &flags] {
       for (int count = 0; !over_;) {
+        end_failed(server);
         const timespec wait{0, 100'000'000};
         if (sigtimedwait(&set_, nullptr, &wait) < 0) continue;
         asked_ = true;
@@ -104,7 +119,19 @@ class Signals {
   bool asked() const { return asked_; }
 
  private:
+  using Clock = std::chrono::steady_clock;
+
+  void end_failed(serve::Server& server) {
+    if (end_at_ && Clock::now() >= *end_at_) server.stop(std::chrono::seconds(0));
+    if (end_at_) return;
+    const std::string failure = server.device_failure();
+    if (failure.empty()) return;
+    tell("fovea: the device has failed, and the server ends: {}\n", failure);
+    end_at_ = Clock::now() + kTellsOfFailure;
+  }
+
   sigset_t set_{};
+  std::optional<Clock::time_point> end_at_;  // the device has failed
   std::atomic<bool> over_ = false;
   std::atomic<bool> asked_ = false;
   std::thread thread_;
@@ -177,7 +204,11 @@ int run(ServeFlags& flags) {
   }
   http.join();
   signals.end();
-  if (!all_ended) {  // nobody waits for what still works, and it may take long
+  const bool device_failed = !(*server)->device_failure().empty();
+  if (device_failed) status = kFailed;
+  // Nobody waits for what still works, and it may take long; a device that has failed may not even
+  // give its memory back.
+  if (!all_ended || device_failed) {
     std::fflush(stdout);
     std::fflush(stderr);
     std::_Exit(status);
@@ -197,7 +228,7 @@ Run add_serve(CLI::App& program) {
   const char* const kSafety = "Who may ask, and for what";
   add_load_flags(*command, flags->model);
   for (CLI::Option* option : command->get_options())
-    if (option->get_name() != "--help") option->group(kModel);
+    if (!option->get_name().starts_with("--help")) option->group(kModel);
   command
       ->add_option("--name", flags->name,
                    "What clients call the model (default: its folder's name)")

@@ -60,6 +60,10 @@ bool takes_questions(const Engine& engine) {
 
 ApiError loading() { return {503, "the model is loading", "", "loading"}; }
 
+ApiError device_failed() {
+  return {503, "the device has failed, and the server ends", "", "device_failed"};
+}
+
 }  // namespace
 
 struct Server::State {
@@ -68,6 +72,7 @@ struct Server::State {
   Serving serving;
   std::mutex mutex;
   std::optional<Engine> engine;  // empty while it loads; guarded by mutex
+  std::string device_failure;    // guarded by mutex
   std::unique_ptr<HttpServer> http;
   bool local = true;  // it listens on this machine's own address alone
   OneByOne compiles;  // of grammars
@@ -85,6 +90,8 @@ struct Server::State {
   const Route* find_route(Call& call, std::string& allowed) const;
   std::optional<ApiError> check_access(Call& call, const Route& route) const;
   std::optional<Engine> ready_engine();
+  std::string why_device_failed();
+  void look_at_device();
 
   void page(Call& call);
   void health(Call& call);
@@ -194,6 +201,19 @@ std::optional<Engine> Server::State::ready_engine() {
   return engine;
 }
 
+std::string Server::State::why_device_failed() {
+  const std::lock_guard lock(mutex);
+  return device_failure;
+}
+
+// Whether what failed was one question, or all that come after it will.
+void Server::State::look_at_device() {
+  const Status works = serving.options.device_works();
+  if (works) return;
+  const std::lock_guard lock(mutex);
+  device_failure = works.error().message;
+}
+
 void Server::State::answer(Call& call, HttpReply reply) {
   serving.metrics.add_status(reply.status);
   const HttpRequest& request = call.request;
@@ -266,6 +286,7 @@ void Server::State::page(Call& call) {
 void Server::State::health(Call& call) {
   const auto ready = ready_engine();
   if (!ready) return refuse(call, loading());
+  if (!why_device_failed().empty()) return refuse(call, device_failed());
   if (!takes_questions(*ready))
     return refuse(call,
                   {503,
@@ -305,6 +326,7 @@ void Server::State::openapi(Call& call) {
 void Server::State::ask(Call& call, Api api) {
   auto ready = ready_engine();
   if (!ready) return refuse(call, loading());
+  if (!why_device_failed().empty()) return refuse(call, device_failed());
   if (is_full(call)) return;
   auto job = std::make_shared<ChatJob>(serving, api, std::move(*ready), call.exchange, call.key,
                                        std::move(call.fields));
@@ -368,6 +390,17 @@ Result<std::unique_ptr<Server>> Server::listen(ServeOptions options) {
       [owner](const std::shared_ptr<HttpExchange>& exchange) { owner->handle(exchange); });
   if (!http) return http.error();
   state->http = std::move(*http);
+  owner->serving.on_worker = [owner](std::function<void()> work) {
+    owner->workers.add(std::move(work));
+  };
+  owner->serving.on_failure = [owner] {
+    if (!owner->serving.options.device_works) return;
+    try {
+      owner->serving.on_worker([owner] { owner->look_at_device(); });
+    } catch (const std::bad_alloc&) {  // the next question that fails has it looked at
+      return;
+    }
+  };
   state->local = is_own_address(state->http->address());
   return std::unique_ptr<Server>(new Server(std::move(state)));
 }
@@ -396,6 +429,8 @@ bool Server::run() {
   }
   return true;
 }
+
+std::string Server::device_failure() const { return state_->why_device_failed(); }
 
 void Server::stop(std::chrono::milliseconds limit) { state_->http->stop(limit); }
 

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -29,6 +30,8 @@ struct ServeOptions {
   int max_queue = 256;     // requests that are being answered or wait; one more is 429
   int conversations = 64;  // whose sessions are kept in case they go on
   LogForm log = LogForm::kText;
+  // Whether the engine's device can still be used, asked where the engine has failed; null: it can.
+  std::function<Status()> device_works;
 };
 
 class Server {
@@ -54,6 +57,9 @@ class Server {
   // From any thread: no new requests; those that were accepted get their answers, up to `limit`.
   // A second call ends at once.
   void stop(std::chrono::milliseconds limit);
+  // Why the device cannot be used any more, and no question is answered; empty while it can. The
+  // process has to end: nothing else brings the device back.
+  std::string device_failure() const;
 
  private:
   struct State;

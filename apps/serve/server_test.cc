@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/server.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "places.h"
+
+namespace fovea::serve {
+namespace {
+
+// Whatever the server answers to one request, with its head.
+std::string ask(const Server& server, const std::string& first_line, const std::string& body = "") {
+  const std::string address = server.address();
+  sockaddr_in place{};
+  place.sin_family = AF_INET;
+  place.sin_port = htons(static_cast<uint16_t>(std::stoi(address.substr(address.rfind(':') + 1))));
+  place.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const int client = socket(AF_INET, SOCK_STREAM, 0);
+  std::string got;
+  if (connect(client, reinterpret_cast<sockaddr*>(&place), sizeof place) == 0) {
+    const std::string request = fmt::format(
+        "{} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{}",
+        first_line, body.size(), body);
+    if (send(client, request.data(), request.size(), MSG_NOSIGNAL) > 0) {
+      char bytes[4096];
+      for (ssize_t size; (size = recv(client, bytes, sizeof bytes, 0)) > 0;)
+        got.append(bytes, static_cast<size_t>(size));
+    }
+  }
+  close(client);
+  return got;
+}
+
+constexpr const char* kAsk = "POST /v1/chat/completions";
+constexpr const char* kBody =
+    R"({"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1})";
+
+// A server whose engine fails once spoil() has changed a file that it computes with.
+class FailingServerTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::path(testing::TempDir()) / fmt::format("failing_{}", getpid());
+    std::filesystem::copy(source_dir() + "/models/tiny", folder_);
+    ServeOptions options;
+    options.http.port = 0;
+    options.log = LogForm::kOff;
+    options.device_works = [this]() -> Status {
+      ++asked_;
+      if (works_) return Done{};
+      return failed("CUDA: a computation: unspecified launch failure");
+    };
+    auto server = Server::listen(std::move(options));
+    ASSERT_TRUE(server) << server.error().message;
+    server_ = std::move(*server);
+    ASSERT_TRUE(server_->start_workers());
+    auto engine = Engine::load(folder_.string());
+    ASSERT_TRUE(engine) << engine.error().message;
+    server_->set_engine(*std::move(engine));
+    thread_ = std::thread([this] { server_->run(); });
+  }
+  void TearDown() override {
+    if (server_) server_->stop(std::chrono::milliseconds(0));
+    if (thread_.joinable()) thread_.join();
+    server_.reset();
+    std::filesystem::remove_all(folder_);
+  }
+  void spoil() {
+    std::fstream file(folder_ / "model-00001-of-00002.safetensors",
+                      std::ios::binary | std::ios::in | std::ios::out);
+    file.seekp(-4096, std::ios::end);
+    file << std::string(4096, '?');
+  }
+
+  std::filesystem::path folder_;
+  std::atomic<bool> works_ = true;
+  std::atomic<int> asked_ = 0;
+  std::unique_ptr<Server> server_;
+  std::thread thread_;
+};
+
+TEST_F(FailingServerTest, AnAnswerThatComesAsksNothingOfTheDevice) {
+  works_ = false;
+  EXPECT_TRUE(ask(*server_, kAsk, kBody).starts_with("HTTP/1.1 200 "));
+  EXPECT_EQ(asked_, 0);
+  EXPECT_EQ(server_->device_failure(), "");
+}
+
+TEST_F(FailingServerTest, AFailureOfAQuestionAloneEndsNothing) {
+  spoil();
+  EXPECT_TRUE(ask(*server_, kAsk, kBody).starts_with("HTTP/1.1 500 "));
+  while (asked_ == 0) std::this_thread::yield();
+  EXPECT_EQ(server_->device_failure(), "");
+  EXPECT_NE(ask(*server_, "GET /health").find("\"model_changed\""), std::string::npos);
+}
+
+TEST_F(FailingServerTest, ADeviceThatHasFailedIsToldAndTakesNoQuestions) {
+  works_ = false;
+  spoil();
+  EXPECT_TRUE(ask(*server_, kAsk, kBody).starts_with("HTTP/1.1 500 "));
+  while (server_->device_failure().empty()) std::this_thread::yield();
+  EXPECT_EQ(server_->device_failure(), "CUDA: a computation: unspecified launch failure");
+  for (const std::string& got : {ask(*server_, "GET /health"), ask(*server_, kAsk, kBody)}) {
+    EXPECT_TRUE(got.starts_with("HTTP/1.1 503 ")) << got;
+    EXPECT_NE(got.find("\"device_failed\""), std::string::npos) << got;
+    EXPECT_EQ(got.find("CUDA"), std::string::npos) << "the reason is for the log";
+  }
+}
+
+}  // namespace
+}  // namespace fovea::serve
