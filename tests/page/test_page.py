@@ -297,10 +297,29 @@ def test_what_the_server_says_is_wrong_is_told_in_words(browser, served, tmp_pat
     browser.choose(scene)
     browser.one("#ask").click()
     assert browser.text("#error") == "Write a question first."
+    browser.ask()
     browser.run("document.getElementById('question-0').value = 'why '.repeat(5000)")
     browser.one("#ask").click()
     browser.until("an error", lambda: "context" in browser.text("#error"))
+    browser.until("what was there before", lambda: browser.text(".panel h2") == QUESTION)
+    assert browser.text(".answer") == ANSWER, "with its own question and figures"
     assert "400" in browser.complaints()[0], "of the question that was refused"
+
+
+def test_a_long_question_leaves_room_for_its_answer(browser, served, scene):
+    browser.open(served.url)
+    browser.choose(scene)
+    browser.run("document.getElementById('question-0').value = 'why '.repeat(600)")
+    browser.one("#ask").click()
+    browser.until("an answer", lambda: browser.all(".figures dd"))
+    browser.settled()
+    assert browser.one("canvas").rect["y"] < 400
+
+
+def test_the_embedded_model_says_what_it_knows(browser, served):
+    browser.open(served.url)
+    browser.until("the model's name", lambda: browser.text("#model") == "tiny")
+    assert "fovea cards" in browser.text("#knows")
 
 
 def test_a_key_is_asked_for_and_sent(browser, program, scene):

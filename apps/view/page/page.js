@@ -64,6 +64,7 @@ async function askOne(index, fovea, onText) {
 
 async function askPanel(index) {
   const panel = page.panels[index];
+  const running = page.running;
   panel.begin(questions()[index]);
   try {
     const fovea = { budget: budget(), looks: Number(byId("looks").value) };
@@ -76,8 +77,11 @@ async function askPanel(index) {
         if (error.name === "AbortError") throw error;
         return error.message;
       }));
+  } catch (error) {
+    if (page.running === running) panel.takeBack();
+    throw error;
   } finally {
-    panel.end();
+    if (page.running === running) panel.end();  // else it waits for the next answer
   }
 }
 
@@ -178,7 +182,9 @@ function takeDrops() {
 async function greet() {
   try {
     const models = await (await call("v1/models", {})).json();
-    byId("model").textContent = textOf(models?.data?.[0]?.id);
+    const model = textOf(models?.data?.[0]?.id);
+    byId("model").textContent = model;
+    byId("knows").hidden = model !== "tiny";
     byId("key-form").hidden = true;
     complain("");
   } catch (error) {

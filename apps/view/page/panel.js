@@ -98,6 +98,8 @@ class Panel {
   }
   addText(piece) { this.find(".answer").append(piece); }
   end() { this.find(".answer").classList.remove("waiting"); }
+  // There is no answer: what is shown belongs together again.
+  takeBack() { if (this.trace) this.setTrace(this.trace); }
 
   setTrace(trace) {
     this.trace = trace;
@@ -183,6 +185,7 @@ class Panel {
   showTimes() {
     const times = this.trace.times.filter(([name]) => name !== "load");
     const most = times.reduce((all, [, ms]) => Math.max(all, ms), 1e-9);
+    this.find(".times").hidden = false;
     this.find(".times tbody").replaceChildren(...times.map(([name, ms]) => {
       const row = element("tr");
       const bar = element("td");
