@@ -12,7 +12,7 @@ import pytest
 openai = pytest.importorskip("openai")
 pydantic = pytest.importorskip("pydantic")
 
-from test_serve import Served, asking, picture, program, served  # noqa: E402, F401: fixtures
+from test_serve import Served, asking, picture, program, served, wait_until  # noqa: E402, F401: fixtures
 
 
 class Card(pydantic.BaseModel):
@@ -157,11 +157,11 @@ HOSTILE = [
 
 @pytest.mark.parametrize("schema", HOSTILE, ids=["dangling", "remote", "open", "repeats", "long", "many"])
 def test_schemas_that_cannot_be_held_are_refused_soon(served, schema):
-    start = time.monotonic()
+    start = served.processor_seconds()
     with pytest.raises(openai.BadRequestError) as refused:
         ask(served, response_format={"type": "json_schema", "json_schema": {"name": "a", "schema": schema}})
     assert refused.value.param.startswith("response_format")
-    assert time.monotonic() - start < 10
+    assert served.processor_seconds() - start < 10
 
 
 def test_a_schema_of_a_megabyte_or_of_a_thousand_levels_is_refused(served):
@@ -205,21 +205,18 @@ def test_slow_schemas_hold_up_nobody(program):
     served = Served(program)
     try:
         connections = [send_slow(served, i) for i in range(24)]  # more than there are workers
-        time.sleep(0.5)
-        start = time.monotonic()
+        wait_until(lambda: served.metric("vllm:num_requests_waiting") >= 20)
         assert served.request("POST", "/tokenize", json.dumps({"prompt": "a"}))[0] == 200
         plain = {"messages": [{"role": "user", "content": "?"}], "max_tokens": 1}
         assert served.request("POST", "/v1/chat/completions", json.dumps(plain))[0] == 200
-        took = time.monotonic() - start
-        waiting = served.metric("vllm:num_requests_waiting")
-        assert waiting >= 8, "the schemas are too quick to show anything"
-        assert took < 5, took
+        # Behind those that 16 workers can hold, it would have been answered when nine were compiled.
+        assert served.metric("vllm:num_requests_waiting") > 16
         for connection in connections:
             connection.close()
         # At most the one that is being compiled goes on.
         start = time.monotonic()
         served.end()
-        assert time.monotonic() - start < 10
+        assert time.monotonic() - start < 20
     finally:
         served.process.kill()
 

@@ -10,6 +10,7 @@ import json
 import os
 import pathlib
 import re
+import select
 import shutil
 import signal
 import socket
@@ -64,6 +65,17 @@ class Served:
             if line.startswith(name) and not line.startswith("#"):
                 return float(line.split()[-1])
         raise AssertionError(f"no metric {name}")
+
+    def accepted(self):
+        """Requests that have been read and have no answer yet."""
+        text = self.request("GET", "/metrics")[1].decode()  # one moment for both
+        return sum(float(line.split()[-1]) for line in text.splitlines()
+                   if line.startswith(("vllm:num_requests_running", "vllm:num_requests_waiting")))
+
+    def processor_seconds(self):
+        """What it has computed: other work on the machine makes a wait longer, and not this."""
+        fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def end(self, expected=0):
         self.process.send_signal(signal.SIGTERM)
@@ -281,11 +293,11 @@ def test_bad_bodies_are_refused_in_little_memory(program, body, fields):
     try:
         served.client().chat.completions.create(model="tiny", messages=asking())
         before = peak_mib(served)
-        started = time.monotonic()
+        started = served.processor_seconds()
         status, text, _ = served.request("POST", "/v1/chat/completions", body, fields)
         assert status == (415 if fields else 400), text
         assert json.loads(text)["error"]["type"] == "invalid_request_error"
-        assert time.monotonic() - started < 10
+        assert served.processor_seconds() - started < 10
         if not is_sanitized(program):  # sanitizers keep what was freed
             assert peak_mib(served) - before < 64 + 2 * len(body) / 2**20  # and the body itself
         answer = served.client().chat.completions.create(model="tiny", messages=asking())
@@ -299,9 +311,9 @@ def test_a_slow_sender_holds_up_nobody(served):
     for _ in range(50):
         slow.append(socket.create_connection(served.address.split(":")))
         slow[-1].sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Le")
-    started = time.monotonic()
+    assert served.request("POST", "/tokenize", json.dumps({"prompt": "a"}))[0] == 200
+    assert len(select.select(slow, [], [], 0)[0]) < len(slow), "heads are waited for 10 s"
     assert served.client().chat.completions.create(model="tiny", messages=asking()).choices
-    assert time.monotonic() - started < 8  # heads are waited for 10 s
     for one in slow:
         one.settimeout(30)
         assert one.recv(1000).startswith(b"HTTP/1.1 408 ")
@@ -372,13 +384,16 @@ def test_pages_of_other_places_are_kept_out(served):
 
 
 def test_who_goes_away_is_not_worked_for(served):
+    before = served.metric("vllm:generation_tokens_total")
     for _ in range(5):
         stream = served.client().chat.completions.create(
-            model="tiny", messages=asking(), stream=True, max_completion_tokens=2000,
+            model="tiny", messages=asking(), stream=True, max_completion_tokens=4000,
             extra_body={"ignore_eos": True})
         next(iter(stream))
         stream.close()
-    wait_until(lambda: served.metric("vllm:num_requests_running") == 0, seconds=10)
+    wait_until(lambda: served.metric("vllm:num_requests_running") == 0)
+    # A fast machine may have come to the end of some.
+    assert served.metric("vllm:generation_tokens_total") - before < 5 * 4000
 
 
 def test_keys(program, tmp_path):
@@ -438,7 +453,7 @@ def test_a_log_that_nobody_reads_holds_up_nothing(program):
     try:
         address = process.stdout.readline().split("//")[1].strip()
         # Lines of about 280 bytes fill most of the pipe's 64 KiB; then comes one that would not fit.
-        connection = http.client.HTTPConnection(address, timeout=20)
+        connection = http.client.HTTPConnection(address, timeout=60)
         for path in ["/" + "a" * 150] * 200 + ["/" + "a" * 15_000, "/b", "/b"]:
             connection.request("GET", path)
             answer = connection.getresponse()
@@ -455,7 +470,7 @@ def test_what_was_accepted_is_answered_when_it_ends(program):
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         asked = [pool.submit(client.chat.completions.create, model="tiny", messages=asking(),
                              max_completion_tokens=400, extra_body={"ignore_eos": True}) for client in clients]
-        wait_until(lambda: served.metric("vllm:num_requests_running") == 8 or any(one.done() for one in asked))
+        wait_until(lambda: sum(one.done() for one in asked) + served.accepted() >= 8)
         served.end()
         for one in asked:
             assert one.result().usage.completion_tokens == 400
@@ -464,12 +479,13 @@ def test_what_was_accepted_is_answered_when_it_ends(program):
 def test_a_full_queue_says_so(program):
     served = Served(program, "--max-queue", "1")
     try:
-        stream = served.client().chat.completions.create(
-            model="tiny", messages=asking(), stream=True, max_completion_tokens=4000,
+        client = served.client()  # which takes longer than some answers; and 16 of them, for the same reason
+        stream = client.chat.completions.create(
+            model="tiny", messages=asking(), stream=True, n=16, max_completion_tokens=3000,
             extra_body={"ignore_eos": True})
         next(iter(stream))
         with pytest.raises(openai.RateLimitError) as refused:
-            served.client().chat.completions.create(model="tiny", messages=asking())
+            client.chat.completions.create(model="tiny", messages=asking())
         assert refused.value.response.headers["retry-after"] == "1"
         stream.close()
     finally:
