@@ -65,10 +65,10 @@ struct BenchFlags {
   bool device_given = false;
 };
 
-// The suite gpu runs on a GPU, requests on any device, all others on the CPU.
+// The suite gpu runs on a GPU, requests and serve on any device, all others on the CPU.
 Result<std::string> device_of(const BenchFlags& flags) {
   const std::string& device = flags.common.device;
-  if (flags.suite == "requests") return device;
+  if (flags.suite == "requests" || flags.suite == "serve") return device;
   if (flags.suite != "gpu") {
     const auto checked = check_cpu(device);
     if (!checked) return checked.error();
@@ -158,6 +158,7 @@ Run add_bench(CLI::App& program) {
       "  fovea bench gpu --model DIR --device cuda:1\n"
       "  fovea bench gpu --only patches\n"
       "  fovea bench requests --model DIR --device cuda\n"
+      "  fovea bench serve --model DIR --device cuda\n"
       "bench/peers/*.py compare with OpenCV, torch, transformers and llama.cpp in the same run.");
   return [flags, command] {
     flags->device_given = command->count("--device") > 0;
