@@ -90,8 +90,9 @@ std::string wrong_rows(const Bench& bench) {
 
 int run(const BenchFlags& flags) {
   const Common& common = flags.common;
-  if (!flags.only.empty() && flags.suite != "gpu" && flags.suite != "requests")
-    return complain(bad_input("--only is for bench gpu and bench requests"));
+  if (!flags.only.empty() && flags.suite != "gpu" && flags.suite != "requests" &&
+      flags.suite != "serve")
+    return complain(bad_input("--only is for bench gpu, bench requests and bench serve"));
   if ((flags.suite == "model" || flags.suite == "accuracy") && flags.model.empty())
     return complain(bad_input("bench " + flags.suite + " needs --model DIR, a checkpoint folder"));
   const auto device = device_of(flags);
@@ -146,7 +147,7 @@ Run add_bench(CLI::App& program) {
       ->check(CLI::IsMember({"f32", "bf16", "int8"}));
   command->add_option(
       "--only", flags->only,
-      "Of gpu and requests the rows NAME and NAME/... alone, such as patches or decode/1, with\n"
+      "Of gpu, requests and serve the rows NAME and NAME/... alone, such as patches or decode/1, with\n"
       "those that are measured with them");
   add_common(*command, flags->common);
   add_kernels(*command, flags->kernels);

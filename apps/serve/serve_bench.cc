@@ -221,9 +221,9 @@ class ServeBench {
       : bench_(bench), engine_(std::move(engine)), port_(port) {}
 
   void run() {
-    first_tokens();
-    many();
-    idle();
+    if (bench_.wants("serve/first-token")) first_tokens();
+    if (bench_.wants("serve/requests")) many();
+    if (bench_.wants("serve/idle")) idle();
   }
 
  private:

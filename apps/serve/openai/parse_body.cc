@@ -10,6 +10,7 @@
 
 #include "base/json.h"
 #include "base/text.h"
+#include "serve/openai/as_written.h"
 #include "serve/openai/read_json.h"
 
 namespace fovea::serve {
@@ -40,26 +41,6 @@ size_t end_of_string(std::string_view text, size_t quote) {
     if (slashes % 2 == 0) return at + 1;
   }
   return text.size();
-}
-
-// Whether it has no character that JSON forbids or writes otherwise, and none beyond ASCII. By
-// blocks of a fixed size, which compilers make vectors of: a look at each character by itself took
-// as long as all else that is done to a picture's text.
-bool is_as_written(std::string_view text) {
-  const auto is_odd = [](char c) -> uint8_t {
-    const auto byte = static_cast<uint8_t>(c);
-    return static_cast<uint8_t>(byte < 0x20) | static_cast<uint8_t>(byte >= 0x7f) |
-           static_cast<uint8_t>(byte == '\\');
-  };
-  constexpr size_t kBlock = 64;
-  uint8_t odd = 0;
-  size_t at = 0;
-  for (; at + kBlock <= text.size() && odd == 0; at += kBlock) {
-    const char* block = text.data() + at;
-    for (size_t i = 0; i < kBlock; ++i) odd |= is_odd(block[i]);
-  }
-  for (; at < text.size(); ++at) odd |= is_odd(text[at]);
-  return odd == 0;
 }
 
 // Whether the string in [quote, end) is a value that the parser would give back as it is.
