@@ -147,8 +147,8 @@ Run add_bench(CLI::App& program) {
       ->check(CLI::IsMember({"f32", "bf16", "int8"}));
   command->add_option(
       "--only", flags->only,
-      "Of gpu, requests and serve the rows NAME and NAME/... alone, such as patches or decode/1, with\n"
-      "those that are measured with them");
+      "Of gpu, requests and serve the rows NAME and NAME/... alone, such as patches or decode/1,\n"
+      "with those that are measured with them");
   add_common(*command, flags->common);
   add_kernels(*command, flags->kernels);
   command->footer(

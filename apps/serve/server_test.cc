@@ -26,6 +26,7 @@ std::string ask(const Server& server, const std::string& first_line, const std::
   place.sin_port = htons(static_cast<uint16_t>(std::stoi(address.substr(address.rfind(':') + 1))));
   place.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   const int client = socket(AF_INET, SOCK_STREAM, 0);
+  if (client < 0) return "no socket";
   std::string got;
   if (connect(client, reinterpret_cast<sockaddr*>(&place), sizeof place) == 0) {
     const std::string request = fmt::format(
