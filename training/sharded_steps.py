@@ -142,6 +142,7 @@ def work(rank, ranks, job, folder):
     if rank == 0:
         torch.save(values, Path(folder) / "values.pt")
     (Path(folder) / f"rank{rank}.json").write_text(json.dumps(found))
+    pool.close()
     if ranks > 1:
         dist.destroy_process_group()
 

@@ -154,6 +154,7 @@ def train(args):
     found = all_values()
     if rank == 0:
         checkpoint.save(out, found, state)
+    pool.close()
     dist.destroy_process_group()
 
 
