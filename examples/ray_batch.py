@@ -40,6 +40,14 @@ def lines_of(path: Path) -> list[str]:
     return [json.loads(line)["picture"] for line in whole.splitlines()]
 
 
+def start(workers: int) -> None:
+    """Joins a cluster, or starts one here, with room for what goes on beside the workers."""
+    if "RAY_ADDRESS" in os.environ:
+        ray.init()
+    else:
+        ray.init(num_cpus=workers + 2)
+
+
 def start_nodes(count: int) -> Any:
     """A cluster of several nodes on one machine, as Ray's own tests have."""
     from ray.cluster_utils import Cluster
@@ -102,7 +110,7 @@ def main() -> None:
     if done != pictures[:len(done)]:
         raise SystemExit(f"{args.answers} has lines of other pictures")
     if len(done) < len(pictures):
-        cluster = start_nodes(args.nodes) if args.nodes else ray.init()
+        cluster = start_nodes(args.nodes) if args.nodes else start(args.workers)
         ray.data.DataContext.get_current().execution_options.preserve_order = True
         rows = ray.data.from_items([{"path": path} for path in pictures[len(done):]])
         rows = by_server(rows, args) if args.url else by_engines(rows, args)
@@ -113,7 +121,7 @@ def main() -> None:
                 out.write(json.dumps(line, ensure_ascii=False) + "\n")
                 out.flush()
         ray.shutdown()
-        if args.nodes:
+        if cluster:
             cluster.shutdown()
     print(f"{len(pictures)} pictures, {len(pictures) - len(done)} of them now")
 

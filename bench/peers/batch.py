@@ -183,6 +183,7 @@ class Transformers:
     def answer(self, pictures):
         torch, config = self.torch, self.model.config
         seen = self.processor(images=pictures, return_tensors="pt", device=self.args.device)
+        seen = {name: value.to(self.args.device) for name, value in seen.items()}
         pads = int(seen["image_grid_thw"][0].prod()) // config.vision_config.spatial_merge_size ** 2
         before = self.tokenizer.encode("<|im_start|>user\n").ids
         after = self.tokenizer.encode(QUESTION + "<|im_end|>\n<|im_start|>assistant\n").ids
