@@ -5,11 +5,13 @@
     tools/random_checkpoint.py Qwen3-VL-2B-Instruct.config.json 2b --tokenizer DIR --dtype bf16
     python bench/peers/batch.py 2b --device cuda [--pictures 1000] [--at-once 32,64] [--seconds 30] [--json]
 
-Pictures are made first (Pillow, or torchvision), 1024x1024, no two alike; every answer has --tokens tokens. Both sides start from
-the files. Fovea is the program as a user runs it; its rate is its own, of the run without loading. transformers is
-given what makes it fast: files decoded on all cores ahead of the batch before, its processor on the device, sdpa
-attention, no look at an answer's text. It sees every token, and pictures made small for as many tokens as Fovea
-takes; each for --seconds at most, after a batch to warm up.
+Pictures are made first (Pillow, or torchvision), 1024x1024, no two alike. Answers have at most --tokens tokens: with
+random weights hardly one ends before, and transformers is told not to. (--least-tokens would have Fovea's scores read
+by the host, which takes several times as long.) Both sides start from the files. Fovea is the program as a user runs
+it; its rate is its own, of the run without loading. transformers is given what makes it fast: files decoded on all
+cores ahead of the batch before, its processor on the device, sdpa attention, no look at an answer's text. It sees
+every token, and pictures made small for as many tokens as Fovea takes; each for --seconds at most, after a batch to
+warm up.
 
 How long the GPU waits is the driver's (NVML): the share of time in which no kernel ran, between the first line and
 the last; copies count as waiting. The driver samples it a few times a second.
@@ -130,8 +132,7 @@ class Watch:
 def measure_fovea(args, pictures, at_once, folder):
     out = folder / f"answers_{at_once}.jsonl"
     command = [args.program, "batch", pictures, "--question", QUESTION, "-m", args.model, "--device", args.device,
-               "--budget", args.budget, "--max-tokens", args.tokens, "--least-tokens", args.tokens, "-o", out,
-               "--stats"] + (["--at-once", at_once] if at_once else [])
+               "--budget", args.budget, "--max-tokens", args.tokens, "-o", out, "--stats"] + (["--at-once", at_once] if at_once else [])
     with Watch(out, args.device) as watch:
         done = subprocess.run([str(part) for part in command], stderr=subprocess.PIPE, text=True)
     said = done.stderr.strip().splitlines()
@@ -139,10 +140,11 @@ def measure_fovea(args, pictures, at_once, folder):
     if done.returncode or not rate:
         return {"failed": f"{done.returncode}: {said[-1] if said else ''}"}
     lines = [json.loads(line) for line in out.read_text().splitlines()[1:]]
-    assert len(lines) == args.pictures and all(line.get("tokens") == args.tokens for line in lines), "answers differ"
+    assert len(lines) == args.pictures and not any("error" in line for line in lines), "not every picture is answered"
     visual = sum(line["usage"]["image_tokens"] for line in lines) / len(lines)
-    return {"images_per_s": float(rate.group(1)), "visual_tokens": visual, **watch.figures(),
-            "stats": next((line for line in said if line.startswith("load")), "")}
+    said_tokens = sum(line["tokens"] for line in lines) / len(lines)
+    return {"images_per_s": float(rate.group(1)), "visual_tokens": visual, "answer_tokens": said_tokens,
+            **watch.figures(), "stats": next((line for line in said if line.startswith("load")), "")}
 
 
 class Transformers:
