@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The device library holds the C++ library, whose random_device, which nothing here uses, asks for a
-// function that glibc has since 2.36. With one of its own it opens where the program runs: on 2.35.
+// The device library holds the C++ library, whose random_device, which nothing here uses, asks for
+// a function that glibc has since 2.36. With one of its own it opens where the program runs:
+// on 2.35.
 #if !defined(FOVEA_EMULATE)
 
 #include <sys/random.h>
