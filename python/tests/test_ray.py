@@ -73,7 +73,8 @@ def ray_example(folder, tmp_path):
     for name in ("ray", "ray.data"):
         pytest.importorskip(name, reason="Ray is not installed")
     out = tmp_path / "answers.jsonl"
-    environment = dict(ENVIRONMENT, RAY_USAGE_STATS_ENABLED="0", RAY_DATA_DISABLE_PROGRESS_BARS="1")
+    # Workers give way to everything else by default, so that they would hardly start beside a build.
+    environment = dict(ENVIRONMENT, RAY_USAGE_STATS_ENABLED="0", RAY_DATA_DISABLE_PROGRESS_BARS="1", RAY_worker_niceness="0")
 
     def run(*flags):
         done = subprocess.run([sys.executable, EXAMPLE, folder, QUESTION, out, *map(str, flags)], text=True,
