@@ -48,7 +48,7 @@ if(NOT FOVEA_CUDA STREQUAL "OFF")
       "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;--diag-suppress=2810;-Xcompiler=-ffp-contract=off>")
     fovea_device_library(cuda $<TARGET_OBJECTS:fovea_cuda_parts> ${FOVEA_DEVICE_BASE})
     set_target_properties(fovea_cuda PROPERTIES LINKER_LANGUAGE CUDA CUDA_RUNTIME_LIBRARY Static)
-    target_link_libraries(fovea_cuda PRIVATE CUDA::cublasLt)
+    target_link_libraries(fovea_cuda PRIVATE ${CMAKE_DL_LIBS})  # src/device/cuda/cublaslt.h
     # It finds nothing in the program that opens it.
     target_link_options(fovea_cuda PRIVATE -static-libstdc++ -static-libgcc LINKER:-z,defs)
   elseif(FOVEA_CUDA STREQUAL "ON")

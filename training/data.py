@@ -97,8 +97,10 @@ class Pool:
         self.device_lock = threading.Lock()  # held while graphs are captured: no other thread uses the device then
         self.ready = queue.Queue(maxsize=2)
         self.failure = None
-        for _ in range(workers):
-            threading.Thread(target=self._work, daemon=True).start()
+        self.ending = threading.Event()
+        self.workers = [threading.Thread(target=self._work, daemon=True) for _ in range(workers)]
+        for worker in self.workers:
+            worker.start()
         while self.made < scenes:
             self.renew(wait=True)
 
@@ -107,16 +109,27 @@ class Pool:
             cuda = self.device.type == "cuda"
             images = torch.empty(self.batch, 1024, 1024, 3, dtype=torch.uint8, pin_memory=cuda)
             stream = torch.cuda.Stream() if cuda else None
-            while True:
+            while not self.ending.is_set():
                 arrays = self._generate(images)
                 with self.device_lock, torch.cuda.stream(stream):  # a stream of None is none
                     scenes = self._upload(images, arrays)
                     if cuda:
                         stream.synchronize()
-                self.ready.put(scenes)
+                while not self.ending.is_set():
+                    try:
+                        self.ready.put(scenes, timeout=0.1)
+                        break
+                    except queue.Full:
+                        pass
         except Exception as error:  # told by renew(), which runs on the thread that trains
             self.failure = error
             self.ready.put(None)
+
+    def close(self):
+        """Ends the generators, which must not be at work when Python ends: it ends threads in the midst of C++."""
+        self.ending.set()
+        for worker in self.workers:
+            worker.join()
 
     def _generate(self, images):
         with self.seed_lock:

@@ -63,11 +63,16 @@ def text_mask(visual, questions, dtype, device):
 
 
 class Steps:
-    """Losses of a model for a pool of scenes."""
+    """Losses of a model for a pool of scenes.
 
-    def __init__(self, config, parameters, pool):
-        self.c, self.p, self.pool = config, parameters, pool
-        self.dtype = parameters[model.TEXT + "norm.weight"].dtype
+    `divisor` says what a sum is divided by, given how much counts in it here: where a batch lies on several
+    processes, what makes the mean of their losses the loss of the whole batch. `run` is model.run_here, or the like.
+    """
+
+    def __init__(self, config, parameters, pool, dtype=None, run=model.run_here,
+                 divisor=lambda count: count.clamp(min=1)):
+        self.c, self.p, self.pool, self.run, self.divisor = config, parameters, pool, run, divisor
+        self.dtype = dtype or parameters[model.TEXT + "norm.weight"].dtype
         self.prefix = torch.tensor(pool.words.before, device=pool.device)
         self.masks = {}
 
@@ -79,7 +84,7 @@ class Steps:
         flat = (batch.scene[:, None] * CELLS + cell).flatten()
         values = self.pool.cells.view(-1, 4 * 768).index_select(0, flat)
         patches = (values.to(self.dtype) / 127.5 - 1).view(*cell.shape, 4, 768)
-        return model.tower(self.p, self.c, patches, row, col, level, blocks)
+        return model.tower(self.p, self.c, patches, row, col, level, blocks, run=self.run)
 
     def read(self, batch, plan, tokens, tapped, layers=None, on_gaze=None):
         """The language model over prefix, image and all questions; gives the questions' part: [B, Q, SLOT, size]."""
@@ -98,7 +103,7 @@ class Steps:
         three = lambda at: at[None, :, None].expand(size, -1, 3)
         positions = torch.cat((three(before), image, three(after)), 1)
         x = model.language(self.p, self.c, embedded, positions, self.masks[visual, questions],
-                           (PREFIX, PREFIX + visual), tapped, layers, on_gaze)
+                           (PREFIX, PREFIX + visual), tapped, layers, on_gaze, self.run)
         return self.slots_of(x, visual, questions)
 
     @staticmethod
@@ -143,7 +148,9 @@ class Steps:
     def loss(self, arm):
         """The loss, and figures by family: how many questions, right answers, questions whose evidence is seen."""
         batch = draw(self.pool, arm)
-        plan, blocks = self.plan(arm, batch)
+        return self.loss_of(batch, *self.plan(arm, batch))
+
+    def loss_of(self, batch, plan, blocks):
         visual = plan.shape[2]
         tokens, tapped = self.encode(batch, plan, blocks)
         stream = []
@@ -174,14 +181,14 @@ class Steps:
         wanted = targets != -100
         weight = torch.where(seen, 1.0, UNSEEN_WEIGHT)[..., None] * wanted
         right = ((out.argmax(-1) == targets) | ~wanted).all(-1).float()
-        return (each.view(weight.shape) * weight).sum() / weight.sum().clamp(min=1), right
+        return (each.view(weight.shape) * weight).sum() / self.divisor(weight.sum()), right
 
     def gaze_loss(self, batch, x, visual, unseen):
         """Looks should go to evidence that is not seen yet."""
         wanted = unseen.float()
         count = wanted.sum(-1)
         each = -(self.gaze(x, visual, batch).log_softmax(-1) * wanted).sum(-1) / count.clamp(min=1)
-        return (each * (count > 0)).sum() / (count > 0).sum().clamp(min=1)
+        return (each * (count > 0)).sum() / self.divisor((count > 0).sum())
 
     def aux_loss(self, batch, plan, tokens, fine):
         """What a token shows: the card in its cell, and what it carries where that can be read."""
@@ -198,7 +205,7 @@ class Steps:
 
         def classes(name, label, mask):
             each = F.cross_entropy(heads[name].flatten(0, 1), label.clamp(min=0).flatten(), reduction="none")
-            return (each * mask.flatten()).sum() / mask.sum().clamp(min=1)
+            return (each * mask.flatten()).sum() / self.divisor(mask.sum())
 
         code, arrow = readable & (kind == 0), readable & (kind == 3)
         loss = F.binary_cross_entropy_with_logits(heads["card"][..., 0], there.float())
@@ -214,4 +221,4 @@ class Steps:
         coarse = (level == 2).float()
         wanted = places.gather(1, (plan[1] * 8 + plan[2]).clamp(max=63)[..., None].expand(-1, -1, 16))
         each = F.binary_cross_entropy_with_logits(heads["places"], wanted, reduction="none").mean(-1)
-        return loss + (each * coarse).sum() / coarse.sum().clamp(min=1)
+        return loss + (each * coarse).sum() / self.divisor(coarse.sum())

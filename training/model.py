@@ -141,7 +141,13 @@ def position_weights(places, side, extent):
     return (hats[..., 0, :, None] * hats[..., 1, None, :]).flatten(-2)
 
 
-def tower(p, c, patches, row, col, level, blocks, extent=64):
+def run_here(function, p, prefix, *args):
+    """How tower() and language() run a block, a merger or a layer, whose parameters begin with `prefix`. Another one
+    can gather these first, or keep nothing of what is computed (sharded.py)."""
+    return function(p, prefix, *args)
+
+
+def tower(p, c, patches, row, col, level, blocks, extent=64, run=run_here):
     """patches [B, T, 4, 768] -> tokens [B, T, size] and those of each tap.
 
     `blocks` are the sizes in cells of glance, look 1, look 2, ...: each attends to itself and those before it.
@@ -162,35 +168,44 @@ def tower(p, c, patches, row, col, level, blocks, extent=64):
     for size in blocks:
         bounds.append(bounds[-1] + size * 4)
 
-    def merge(name, y, after):
-        m = f"{VISUAL}{name}."
-        width = 4 * c.vision_size
-        if after:
-            y = F.layer_norm(y.reshape(batch, cells, width), (width,), p[m + "norm.weight"], p[m + "norm.bias"], 1e-6)
-        else:
-            y = F.layer_norm(y, (c.vision_size,), p[m + "norm.weight"], p[m + "norm.bias"], 1e-6)
-            y = y.reshape(batch, cells, width)
-        y = F.gelu(F.linear(y, p[m + "linear_fc1.weight"], p[m + "linear_fc1.bias"]))
-        return F.linear(y, p[m + "linear_fc2.weight"], p[m + "linear_fc2.bias"])
-
     tapped = []
     for i in range(c.depth):
-        b = f"{VISUAL}blocks.{i}."
-        y = F.layer_norm(x, (c.vision_size,), p[b + "norm1.weight"], p[b + "norm1.bias"], 1e-6)
-        qkv = F.linear(y, p[b + "attn.qkv.weight"], p[b + "attn.qkv.bias"])
-        qkv = qkv.view(batch, cells * 4, 3, c.vision_heads, head_dim).permute(2, 0, 3, 1, 4)
-        q, k, v = rotate(qkv[0], cos, sin), rotate(qkv[1], cos, sin), qkv[2]
-        parts = [F.scaled_dot_product_attention(q[:, :, begin:end], k[:, :, :end], v[:, :, :end])
-                 for begin, end in zip(bounds, bounds[1:])]
-        y = torch.cat(parts, 2) if len(parts) > 1 else parts[0]
-        y = y.transpose(1, 2).reshape(batch, cells * 4, c.vision_size)
-        x = x + F.linear(y, p[b + "attn.proj.weight"], p[b + "attn.proj.bias"])
-        y = F.layer_norm(x, (c.vision_size,), p[b + "norm2.weight"], p[b + "norm2.bias"], 1e-6)
-        y = F.gelu(F.linear(y, p[b + "mlp.linear_fc1.weight"], p[b + "mlp.linear_fc1.bias"]), approximate="tanh")
-        x = x + F.linear(y, p[b + "mlp.linear_fc2.weight"], p[b + "mlp.linear_fc2.bias"])
+        x = run(tower_block, p, f"{VISUAL}blocks.{i}.", c, x, cos, sin, bounds)
         if i in c.taps:
-            tapped.append(merge(f"deepstack_merger_list.{c.taps.index(i)}", x, True))
-    return merge("merger", x, False), tapped
+            tapped.append(run(merge, p, f"{VISUAL}deepstack_merger_list.{c.taps.index(i)}.", c, x, True))
+    return run(merge, p, VISUAL + "merger.", c, x, False), tapped
+
+
+def tower_block(p, b, c, x, cos, sin, bounds):
+    """x [B, N, vision_size] -> the same; `bounds` are where the blocks of the plan begin and end, in patches."""
+    batch, patches, _ = x.shape
+    head_dim = c.vision_size // c.vision_heads
+    y = F.layer_norm(x, (c.vision_size,), p[b + "norm1.weight"], p[b + "norm1.bias"], 1e-6)
+    qkv = F.linear(y, p[b + "attn.qkv.weight"], p[b + "attn.qkv.bias"])
+    qkv = qkv.view(batch, patches, 3, c.vision_heads, head_dim).permute(2, 0, 3, 1, 4)
+    q, k, v = rotate(qkv[0], cos, sin), rotate(qkv[1], cos, sin), qkv[2]
+    parts = [F.scaled_dot_product_attention(q[:, :, begin:end], k[:, :, :end], v[:, :, :end])
+             for begin, end in zip(bounds, bounds[1:])]
+    y = torch.cat(parts, 2) if len(parts) > 1 else parts[0]
+    y = y.transpose(1, 2).reshape(batch, patches, c.vision_size)
+    x = x + F.linear(y, p[b + "attn.proj.weight"], p[b + "attn.proj.bias"])
+    y = F.layer_norm(x, (c.vision_size,), p[b + "norm2.weight"], p[b + "norm2.bias"], 1e-6)
+    y = F.gelu(F.linear(y, p[b + "mlp.linear_fc1.weight"], p[b + "mlp.linear_fc1.bias"]), approximate="tanh")
+    return x + F.linear(y, p[b + "mlp.linear_fc2.weight"], p[b + "mlp.linear_fc2.bias"])
+
+
+def merge(p, m, c, y, after):
+    """Patches [B, N, vision_size] -> tokens [B, N / 4, size]; the norm comes before or after four become one."""
+    batch, patches, _ = y.shape
+    width = 4 * c.vision_size
+    if after:
+        y = F.layer_norm(y.reshape(batch, patches // 4, width), (width,), p[m + "norm.weight"], p[m + "norm.bias"],
+                         1e-6)
+    else:
+        y = F.layer_norm(y, (c.vision_size,), p[m + "norm.weight"], p[m + "norm.bias"], 1e-6)
+        y = y.reshape(batch, patches // 4, width)
+    y = F.gelu(F.linear(y, p[m + "linear_fc1.weight"], p[m + "linear_fc1.bias"]))
+    return F.linear(y, p[m + "linear_fc2.weight"], p[m + "linear_fc2.bias"])
 
 
 def rms_norm(x, weight):
@@ -205,40 +220,43 @@ def text_angles(c, positions):
     return positions.float()[..., axis] * frequencies(c.text_theta, c.head_dim, positions.device)
 
 
-def language(p, c, embedded, positions, mask, visual, tapped, layers=None, on_gaze=None):
+def language(p, c, embedded, positions, mask, visual, tapped, layers=None, on_gaze=None, run=run_here):
     """embedded [B, S, size] -> the residual stream after all layers, or after the first `layers`.
 
     mask [S, S]: what is added to the scores; visual = (begin, end) of the visual tokens; `on_gaze` sees the stream
     that the gaze head reads.
     """
-    batch, length, _ = embedded.shape
     x = embedded
     angles = text_angles(c, positions)
     cos, sin = angles.cos().to(x.dtype)[:, None], angles.sin().to(x.dtype)[:, None]
     for i in range(c.layers if layers is None else layers):
-        b = f"{TEXT}layers.{i}."
-        y = rms_norm(x, p[b + "input_layernorm.weight"])
-
-        def heads(name, count):
-            return F.linear(y, p[f"{b}self_attn.{name}_proj.weight"]).view(batch, length, count, c.head_dim)
-
-        q = rotate(rms_norm(heads("q", c.heads), p[b + "self_attn.q_norm.weight"]).transpose(1, 2), cos, sin)
-        k = rotate(rms_norm(heads("k", c.kv_heads), p[b + "self_attn.k_norm.weight"]).transpose(1, 2), cos, sin)
-        v = heads("v", c.kv_heads).transpose(1, 2)
-        group = c.heads // c.kv_heads
-        k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
-        y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
-        y = y.transpose(1, 2).reshape(batch, length, c.heads * c.head_dim)
-        x = x + F.linear(y, p[b + "self_attn.o_proj.weight"])
-        y = rms_norm(x, p[b + "post_attention_layernorm.weight"])
-        y = F.silu(F.linear(y, p[b + "mlp.gate_proj.weight"])) * F.linear(y, p[b + "mlp.up_proj.weight"])
-        x = x + F.linear(y, p[b + "mlp.down_proj.weight"])
+        x = run(language_layer, p, f"{TEXT}layers.{i}.", c, x, cos, sin, mask)
         if i < len(tapped):
             begin, end = visual
             x = torch.cat((x[:, :begin], x[:, begin:end] + tapped[i], x[:, end:]), 1)
         if on_gaze is not None and i + 1 == c.gaze_layer:
             on_gaze(x)
     return x
+
+
+def language_layer(p, b, c, x, cos, sin, mask):
+    batch, length, _ = x.shape
+    y = rms_norm(x, p[b + "input_layernorm.weight"])
+
+    def heads(name, count):
+        return F.linear(y, p[f"{b}self_attn.{name}_proj.weight"]).view(batch, length, count, c.head_dim)
+
+    q = rotate(rms_norm(heads("q", c.heads), p[b + "self_attn.q_norm.weight"]).transpose(1, 2), cos, sin)
+    k = rotate(rms_norm(heads("k", c.kv_heads), p[b + "self_attn.k_norm.weight"]).transpose(1, 2), cos, sin)
+    v = heads("v", c.kv_heads).transpose(1, 2)
+    group = c.heads // c.kv_heads
+    k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
+    y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+    y = y.transpose(1, 2).reshape(batch, length, c.heads * c.head_dim)
+    x = x + F.linear(y, p[b + "self_attn.o_proj.weight"])
+    y = rms_norm(x, p[b + "post_attention_layernorm.weight"])
+    y = F.silu(F.linear(y, p[b + "mlp.gate_proj.weight"])) * F.linear(y, p[b + "mlp.up_proj.weight"])
+    return x + F.linear(y, p[b + "mlp.down_proj.weight"])
 
 
 def logits(p, x):

@@ -35,6 +35,10 @@ class Training(unittest.TestCase):
         cls.pool = Pool(cls.words, TINY, scenes=8, device=torch.device("cpu"), seed=2 ** 39, batch=8, workers=1,
                         threads=2)
 
+    @classmethod
+    def tearDownClass(cls):
+        cls.pool.close()
+
     def steps(self):
         torch.manual_seed(0)
         config = model.Config(vocab_size=self.words.vocab_size, **SMALL)

@@ -197,6 +197,7 @@ def train(args):
                 saved = now
     state["pieces"] += 1
     checkpoint.save(out, optimizer.values(), state)
+    pool.close()
 
 
 def main():

@@ -42,6 +42,16 @@ ATTENTION = {"flash": SDPBackend.FLASH_ATTENTION, "cuDNN": SDPBackend.CUDNN_ATTE
 QUESTION_TOKENS, DECODED_TOKENS, REQUESTS = 30, 32, 32  # two tokens around the picture are text too
 
 
+def image_processor():
+    """The image processor that can work on the device."""
+    try:  # where there is one for Pillow apart, the plain name is the one by torchvision
+        from transformers.models.qwen2_vl import image_processing_pil_qwen2_vl  # noqa: F401
+        from transformers.models.qwen2_vl.image_processing_qwen2_vl import Qwen2VLImageProcessor as kind
+    except ImportError:
+        from transformers.models.qwen2_vl.image_processing_qwen2_vl_fast import Qwen2VLImageProcessorFast as kind
+    return kind(**PROCESSOR)
+
+
 class Peer:
     """The model, made once for all parts."""
 
@@ -69,13 +79,7 @@ class Peer:
         return torch.randint(0, highest, (batch, count), generator=generator).to(self.clock.device)
 
     def processor(self):
-        """The image processor that can work on the device."""
-        try:  # where there is one for Pillow apart, the plain name is the one by torchvision
-            from transformers.models.qwen2_vl import image_processing_pil_qwen2_vl  # noqa: F401
-            from transformers.models.qwen2_vl.image_processing_qwen2_vl import Qwen2VLImageProcessor as kind
-        except ImportError:
-            from transformers.models.qwen2_vl.image_processing_qwen2_vl_fast import Qwen2VLImageProcessorFast as kind
-        return kind(**PROCESSOR)
+        return image_processor()
 
     def smallest(self, name, value):
         if value is not None:

@@ -29,14 +29,15 @@ class CpuAccelerator : public Accelerator {
 };
 
 // Where a library of that name is: near the program, bin/fovea and lib/libfovea_cuda.so, in a build
-// folder and after installing; else beside a module that holds this code, or in a lib near it. Else
-// the name by itself, which the loader looks for in the system's folders.
+// folder and after installing; else beside a module that holds this code, or in a lib in its folder
+// or near it. Else the name by itself, which the loader looks for in the system's folders.
 std::string installed_library(const std::string& name) {
   std::vector<std::filesystem::path> files;
   if (const auto program = program_folder(); !program.empty())
     files.push_back(program.parent_path() / "lib" / name);
   if (const auto library = library_folder(); !library.empty()) {
     files.push_back(library / name);
+    files.push_back(library / "lib" / name);
     files.push_back(library.parent_path() / "lib" / name);
   }
   std::error_code error;

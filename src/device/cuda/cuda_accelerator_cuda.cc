@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "device/cuda/cublaslt.h"
 #include "device/cuda/cuda_accelerator.h"
 #include "device/device.h"
 
@@ -80,6 +81,10 @@ Status CudaAccelerator::open(const AcceleratorOptions& options) {
   shared_limit_bytes_ = static_cast<size_t>(shared);
   kernels_ = options.portable || kEmulated || capability_ < 80 ? KernelChoice::kPortable
                                                                : KernelChoice::kBest;
+  if (kernels_ == KernelChoice::kBest && !has_cublaslt()) {
+    kernels_ = KernelChoice::kPortable;
+    description_ += ", portable kernels alone: there is no cuBLASLt (docs/gpu.md)";
+  }
   if (auto kept = keep_memory(options.index); !kept) return kept;
   return stream_.open();
 }
