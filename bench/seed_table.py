@@ -7,6 +7,8 @@ says which claims do not hold. Markdown, for docs/notebook/seed_table.md.
     fovea bench front-end --json > cpu.json                # and fovea bench model --model DIR --json > model.json
     bench/seed_table.py --peers peers.json --cpu cpu.json model.json --photos FOLDER [--plans plans.json]
     bench/seed_table.py --gpu gpu.json --peers peers.json --cpu cpu.json --plans plans.json    # runs nothing
+    fovea bench attention --json > kinds.json              # one more file for --cpu
+    fovea eval --cards 320 --seed 1 --arms full --attention KIND --json KIND.json    # for --eval (seed_attention.py)
 
 All files have the form of `fovea bench --json`: Fovea's figure is a row's "value", a peer's its "peer_value". --gpu is
 `fovea bench gpu --json` where --peers has no rows of Fovea. --photos runs `fovea see` on pictures and counts the bytes
@@ -24,6 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+import seed_attention  # noqa: E402
 import seed_plans  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -165,6 +168,10 @@ def operations(gpu, cpu, peers):
                          cpu.first_ms(*(name for name in cpu.own if name.startswith("attention/tower-4096/"))),
                          gpu.ms("attention/tower4096")),
     }
+    dense = rows["attention"]
+    rows["hierarchical"] = Row("the same, hierarchical: an eighth of the blocks, the rest pooled", None, None, None,
+                               dense.eager, dense.best, cpu.ms("attention/4096/hierarchical"),
+                               gpu.first_ms("attention/hierarchical/4096", "attention/4096/hierarchical"))
     rows["vision"] = vision_total(rows)
     whole, ask = "first-token/full", "ask/1024x1024/{}{}/first_token"
     rows["full"] = Row("first token, 1024x1024, every token", 167, None, None,
@@ -323,10 +330,12 @@ def show_claims(claims):
                     for claim in claims]
 
 
-def report(gpu, cpu, peers, found):
+def report(gpu, cpu, peers, found, accuracies=None):
     """-> (Markdown, claims)"""
     rows = operations(gpu, cpu, peers)
-    claims = row_claims(rows) + other_claims(gpu, cpu) + byte_claims(found) + arithmetic_claims()
+    fewer = seed_attention.claims(gpu, cpu, peers, accuracies or seed_attention.Accuracies([]))
+    claims = (row_claims(rows) + other_claims(gpu, cpu) + [Claim(**vars(one)) for one in fewer] + byte_claims(found)
+              + arithmetic_claims())
     machine = {**peers.machine, **gpu.machine}
     named = [f"{key} {machine[key]}" for key in ("gpu", "torch", "transformers") if machine.get(key)]
     named += [f"the CPU column: {cpu.machine['cpu']}, {cpu.machine['threads']} threads"] if cpu.machine else []
@@ -348,6 +357,7 @@ def main():
     parser.add_argument("--gpu", nargs="+", default=[], metavar="FILE", help="of `fovea bench gpu --json`")
     parser.add_argument("--cpu", nargs="+", default=[], metavar="FILE", help="of `fovea bench front-end` and `model`")
     parser.add_argument("--peers", nargs="+", default=[], metavar="FILE", help="of bench/peers/gpu.py --json FILE")
+    parser.add_argument("--eval", nargs="+", default=[], metavar="FILE", help="of `fovea eval --json FILE`")
     parser.add_argument("--plans", type=Path, metavar="FILE", help="counts of plans: written with --photos, or read")
     parser.add_argument("--photos", nargs="+", type=Path, default=[], help="pictures or folders of them to look at")
     parser.add_argument("--program", type=Path, default=ROOT / "build/release/bin/fovea")
@@ -361,7 +371,8 @@ def main():
             args.plans.write_text(json.dumps(found) + "\n")
     elif args.plans:
         found = json.loads(args.plans.read_text())
-    text, _ = report(Figures(args.gpu or args.peers), Figures(args.cpu), Figures(args.peers), found)
+    text, _ = report(Figures(args.gpu or args.peers), Figures(args.cpu), Figures(args.peers), found,
+                     seed_attention.Accuracies(args.eval))
     sys.stdout.write(text)
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE / "peers")]
 import gpu  # noqa: E402
+import seed_attention  # noqa: E402
 import seed_plans  # noqa: E402
 import seed_table  # noqa: E402
 from seed_table import Figures  # noqa: E402
@@ -132,8 +133,76 @@ class SeedTable(unittest.TestCase):
         empty = Figures([])
         text, claims = seed_table.report(empty, empty, empty, {"plans": [], "thresholds": []})
         judged = [claim for claim in claims if claim.holds is not None]
-        self.assertEqual(len(judged), len(seed_table.arithmetic_claims()))
+        self.assertEqual(len(judged), len(seed_table.arithmetic_claims()) + len(seed_attention.arithmetic()))
         self.assertIn("not measured", text)
+
+
+class Attention(unittest.TestCase):
+    """Claims of attention that sees fewer keys, and of tokens that are pruned."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def file(self, name, content):
+        (self.folder / name).write_text(json.dumps(content))
+        return self.folder / name
+
+    def accuracies(self, **rows):
+        """Each a kind of attention, or "dense", with (arm, budget, accuracy) of 320 questions."""
+        files = []
+        for kind, found in rows.items():
+            settings = {} if kind == "dense" else {"attention": kind + ":0.1"}
+            files.append(self.file(kind + ".json", {
+                "settings": settings,
+                "rows": [{"arm": arm, "budget": budget, "family": "all", "accuracy": accuracy, "n": 320}
+                         for arm, budget, accuracy in found]}))
+        return seed_attention.Accuracies(files)
+
+    def claims(self, cpu=(), accuracies=None):
+        rows = [{"name": name, "value": value, "unit": "ms"} for name, value in dict(cpu).items()]
+        cpu = Figures([self.file("cpu.json", rows)])
+        found = seed_attention.claims(Figures([]), cpu, Figures([]), accuracies or seed_attention.Accuracies([]))
+        return {claim.what: claim for claim in found}
+
+    def test_a_claim_of_both_needs_both(self):
+        times = {"attention/4096/dense": 10, "attention/4096/hierarchical": 4, "attention/4096/performer": 1}
+        whole = [("full", 0, 1)]
+        for lost, holds in ((0.0, True), (0.015, True), (0.016, False)):
+            claims = self.claims(times, self.accuracies(dense=whole, hierarchical=[("full", 0, 1 - lost)]))
+            found = next(claim for what, claim in claims.items() if "hierarchical" in what)
+            self.assertIs(found.holds, holds, lost)
+            self.assertIn("2.5x, ", found.measured)
+        claims = self.claims(times, self.accuracies(dense=whole, performer=[("full", 0, 0.45)]))
+        self.assertIs(claims["attention of fewer keys, 1024x1024: Performer"].holds, False)
+        self.assertIs(claims["attention of fewer keys, 1024x1024: Linformer"].holds, None)
+        claims = self.claims(times)
+        self.assertIs(claims["attention of fewer keys, 1024x1024: Performer"].holds, None, "half of it is known")
+
+    def test_pruning_is_judged_beside_all_keys(self):
+        claims = self.claims(accuracies=self.accuracies(dense=[
+            ("full", 0, 1), ("forget-vl-cache", 102, 0.995), ("forget-sparse-vlm", 256, 0.96)]))
+        self.assertIs(claims["VL-Cache keeps a tenth"].holds, True)
+        self.assertIs(claims["SparseVLM keeps a quarter"].holds, False)
+        self.assertIn("4.0 points lost of 320", claims["SparseVLM keeps a quarter"].measured)
+        self.assertIs(claims["SparseVLM keeps 40 %"].holds, None)
+
+    def test_pages_of_64_kb_for_2_kb_save_nothing(self):
+        textures, int8 = seed_attention.arithmetic()
+        self.assertIs(textures.holds, False)
+        self.assertIn("-1,580", textures.measured.replace("1580", "1,580"))
+        self.assertIs(int8.holds, True)
+        self.assertEqual(int8.measured, "1.97x")
+
+    def test_each_claim_stands_once(self):
+        found = [claim.what for claim in seed_attention.claims(Figures([]), Figures([]), Figures([]),
+                                                               seed_attention.Accuracies([]))]
+        self.assertEqual(len(found), len(set(found)))
+
+    def test_a_file_of_something_else_is_refused(self):
+        with self.assertRaises(SystemExit):
+            seed_attention.Accuracies([self.file("other.json", {"rows": []})])
 
 
 class Plans(unittest.TestCase):

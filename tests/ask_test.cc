@@ -332,6 +332,9 @@ TEST(Ask, BadUseIsRefusedInOneLine) {
                  "above 0 and up to 1");
   expect_refused({"ask", kWide, "What?", "-m", kModel, "--attention-text", "local3"},
                  "for the tower alone");
+  expect_refused({"ask", kWide, "What?", "-m", kModel, "--kv", "int4"},
+                 "kv \"int4\": there is no such format");
+  expect_refused({"ask", kWide, "What?", "-m", kModel, "--relook", "2"}, "relook");
   expect_refused({"ask", kWide, "What?", "-m", source_dir()}, "config.json");
   expect_refused({"ask", kWide, "What?", "-m", kModel, "--weights", "int4"}, "int4");
   expect_refused({"ask", kWide, "What?", "-m", kModel, "--plan", "spiral"}, "spiral");

@@ -264,9 +264,13 @@ TEST(Eval, AttentionIsPartOfWhatARunIs) {
                  "attention is \"local3,dense\" there, \"local3\" here");
   expect_refused(with({}), "");
   const json dense = run_json(small({"--arms", "uniform", "--budgets", "16", "--attention", "dense",
-                                     "--attention-text", "dense,dense"}));
+                                     "--attention-text", "dense,dense", "--kv", "f32"}));
+  const json stored =
+      run_json(small({"--arms", "uniform", "--budgets", "16", "--kv", "int8,int8"}));
+  EXPECT_EQ(stored["settings"]["kv"], "int8");
   EXPECT_FALSE(dense["settings"].contains("attention")) << "as where nothing is said";
   EXPECT_FALSE(dense["settings"].contains("attention_text"));
+  EXPECT_FALSE(dense["settings"].contains("kv"));
 }
 
 TEST(Eval, WrongUseIsRefusedInOneLine) {
@@ -284,6 +288,7 @@ TEST(Eval, WrongUseIsRefusedInOneLine) {
   expect_refused(small({"--honesty", "yes"}), "yes");
   expect_refused(small({"--attention", "none"}), "--attention: there is no attention");
   expect_refused(small({"--attention-text", "local3"}), "--attention-text: attention \"local3\"");
+  expect_refused(small({"--kv", "int4"}), "--kv: kv \"int4\"");
   expect_refused(small({"--plot", folder / "no" / "plot.png"}), "plot.png");
   expect_refused(small({"--resume", folder / "other.jsonl"}), "no file of fovea eval");
   expect_refused(small({"--device", "cuda:77"}), "cuda:77");

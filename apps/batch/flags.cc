@@ -128,6 +128,8 @@ Result<std::string> settings_json(const BatchFlags& flags, const Job& job) {
     json["keep"] = ask.keep;
     json["forget"] = ask.forget.empty() ? "vl-cache" : ask.forget;
   }
+  if (!ask.kv.empty()) json["kv"] = ask.kv;
+  if (ask.relook > 0) json["relook"] = ask.relook;
   json["max_tokens"] = ask.max_tokens;
   json["least_tokens"] = ask.least_tokens;
   json["stop"] = ask.stop;

@@ -21,14 +21,20 @@ namespace {
 constexpr std::array kLookingArms = {
     ArmKind{"full", "every cell of level 0; has no budget"},
     ArmKind{"uniform", "the finest level that fits the budget, for the whole image"},
+    ArmKind{"thresholds", "levels by fixed thresholds of relevance, within the budget"},
     ArmKind{"random", "glance, then cells drawn at random"},
     ArmKind{"centre", "glance, then the cells nearest to the centre"},
     ArmKind{"entropy", "glance, then where the information map is highest"},
     ArmKind{"salience", "glance, then where the salience map is highest"},
     ArmKind{"coupling", "glance, then where the model's own reading of the question points"},
+    ArmKind{"relook",
+            "as coupling with half of the look, the rest only where the answer is unsure"},
     ArmKind{"balanced", "glance, then coupling balanced with information and salience"},
     ArmKind{"oracle", "glance, then the evidence itself: what no choice can beat"},
 };
+
+// Below it an answer is unsure; as AskOptions::sure has it.
+constexpr double kRelookBelow = 0.9;
 
 // Beside them, one arm for each policy of forgetting.
 constexpr std::string_view kForget = "forget-";
@@ -117,7 +123,9 @@ void choose_arm(const Setting& setting, const ArmScene& scene, AskOptions& optio
     options.balance = "coupling";
   };
   const bool forgets = arm.starts_with(kForget);
-  options.plan = arm == "full" || arm == "uniform" || forgets ? "uniform" : "glance+look";
+  options.plan = arm == "full" || arm == "uniform" || forgets ? "uniform"
+                 : arm == "thresholds"                        ? arm
+                                                              : "glance+look";
   options.budget_tokens = arm == "full" || forgets ? -1 : setting.budget_tokens;
   const double keep = static_cast<double>(setting.budget_tokens) /
                       static_cast<double>(grid_at(scene.canvas, 0).cells());
@@ -137,10 +145,13 @@ void choose_arm(const Setting& setting, const ArmScene& scene, AskOptions& optio
     options.balance = "information";
   } else if (arm == "salience" || arm == "coupling") {
     options.balance = arm;
+  } else if (arm == "relook") {
+    options.balance = "coupling";
+    options.relook = kRelookBelow;
   } else if (arm == "balanced") {
     options.balance = "mean";
   } else {
-    FOVEA_CHECK(options.plan == "uniform");
+    FOVEA_CHECK(options.plan == "uniform" || options.plan == "thresholds");
   }
 }
 

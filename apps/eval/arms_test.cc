@@ -151,12 +151,14 @@ TEST(ChooseArm, EveryArmChangesWhatTheEngineIsTold) {
     const std::string arm = kind.name;
     const bool forgets = arm.starts_with("forget-");
     const bool all = arm == "full" || forgets;
-    EXPECT_EQ(options.plan, all || arm == "uniform" ? "uniform" : "glance+look");
+    const bool blind = all || arm == "uniform" || arm == "thresholds";
+    EXPECT_EQ(options.plan, arm == "thresholds" ? arm : blind ? "uniform" : "glance+look");
     EXPECT_EQ(options.budget_tokens, all ? -1 : 96);
     EXPECT_EQ(options.keep, forgets ? 96.0 / 256 : 1);
+    EXPECT_EQ(options.relook > 0, arm == "relook");
     EXPECT_EQ(options.forget, forgets ? arm.substr(7) : "");
     EXPECT_EQ(options.coupling.size(), arm == "random" || arm == "centre" || arm == "oracle");
-    EXPECT_EQ(options.balance.empty(), all || arm == "uniform");
+    EXPECT_EQ(options.balance.empty(), blind);
   }
 }
 

@@ -124,6 +124,7 @@ void add_eval_flags(CLI::App& command, EvalFlags& flags) {
       ->check(CLI::IsMember({"mixed", "crops", "off"}));
   app::add_attention_flags(command, flags.ask);
   app::add_forget_flags(command, flags.ask);
+  app::add_kv_flag(command, flags.ask);
   command.add_option("--size", flags.size_px, "Side of a scene of --cards, in pixels")
       ->capture_default_str()
       ->check(whole_number(1, 1 << 20));
@@ -210,6 +211,7 @@ Result<std::string> settings_json(const EvalFlags& flags, const std::string& mod
     json["keep"] = flags.ask.keep;
     json["forget"] = flags.ask.forget.empty() ? "vl-cache" : flags.ask.forget;
   }
+  if (!flags.ask.kv.empty()) json["kv"] = flags.ask.kv;
   json["max_tokens"] = flags.ask.max_tokens;
   if (flags.ask.allow_special) json["allow_special"] = true;
   // Last: where something above differs too, that is what a person is told.

@@ -44,6 +44,9 @@ void print_text() {
   fmt::print("\nforgetting (--forget, with --keep)\n");
   for (const ForgetChoice& choice : forget_choices())
     fmt::print("  {:<13} {}\n", choice.name, choice.description);
+  fmt::print("\nkeys and values (--kv)\n");
+  for (const KvChoice& choice : kv_choices())
+    fmt::print("  {:<13} {}\n", choice.name, choice.description);
   const Limits limit = limits();
   fmt::print("\nlimits\n");
   fmt::print("  image         at most {} px (--max-pixels raises it), sides up to {}:1\n",

@@ -118,6 +118,17 @@ void add_forget_flags(CLI::App& command, AskOptions& options) {
       ->type_name("POLICY");
 }
 
+void add_kv_flag(CLI::App& command, AskOptions& options) {
+  std::string names;
+  for (const KvChoice& choice : kv_choices()) names += (names.empty() ? "" : ", ") + choice.name;
+  command
+      .add_option("--kv", options.kv,
+                  "How keys and values of the language model are stored: " + names +
+                      ", or several with commas, each for an equal part of the layers (see fovea "
+                      "info; default: f32)")
+      ->type_name("FORMAT");
+}
+
 void add_model_flags(CLI::App& command, ModelFlags& flags) {
   AskOptions& options = flags.options;
   add_load_flags(command, flags);
@@ -146,6 +157,11 @@ void add_model_flags(CLI::App& command, ModelFlags& flags) {
       ->capture_default_str()
       ->check(number_in(0, 1));
   command
+      .add_option("--relook", options.relook,
+                  "One look more within the budget, half-way through an answer: before a token of "
+                  "which even the most likely one is less probable than this (default: 0, none)")
+      ->check(number_in(0, 1));
+  command
       .add_option("--balance", options.balance,
                   "What looks follow: mean, product or sum of all maps, or coupling, salience or "
                   "information alone (default: coupling for models with a gaze head, else mean)")
@@ -154,6 +170,7 @@ void add_model_flags(CLI::App& command, ModelFlags& flags) {
                    "In the tower, coarse cells count for as much as they cover");
   add_attention_flags(command, options);
   add_forget_flags(command, options);
+  add_kv_flag(command, options);
   command.add_option("-n,--max-tokens", options.max_tokens, "The most tokens of an answer")
       ->capture_default_str()
       ->check(whole_number(1, 1 << 30));

@@ -33,6 +33,8 @@ void add_model_flags(CLI::App& command, ModelFlags& flags);
 void add_attention_flags(CLI::App& command, AskOptions& options);
 // --keep and --forget.
 void add_forget_flags(CLI::App& command, AskOptions& options);
+// --kv.
+void add_kv_flag(CLI::App& command, AskOptions& options);
 
 // Puts what was given for so many images into options; an error names the flag.
 Status read_model_flags(ModelFlags& flags, size_t images);

@@ -8,7 +8,8 @@
 
 namespace fovea::kept {
 
-// The same attention in the same words, so that a run is known again; an error names the flag.
+// The same attention, and formats of keys and values, in the same words, so that a run is known
+// again; an error names the flag.
 Status settle_attention(AskOptions& options);
 
 }  // namespace fovea::kept

@@ -7,6 +7,7 @@
 #include "gaze/gaze.h"
 #include "memory/forget/policies.h"
 #include "ops/attention/sparse/schedule.h"
+#include "ops/key_format.h"
 #include "relevance/relevance.h"
 
 namespace fovea::serve {
@@ -28,6 +29,8 @@ constexpr Beginning kBeginnings[] = {
     {"attention ", "fovea"},
     {"keep ", "fovea.keep"},
     {"forget ", "fovea.forget"},
+    {"kv ", "fovea.kv"},
+    {"relook ", "fovea.relook"},
     {"coupling map", "fovea.regions"},
     {"tools", "tools"},
     {"tool_calls", "messages"},
@@ -70,6 +73,8 @@ std::optional<ApiError> check_look(const AskOptions& options) {
     return wrong_param("fovea.keep", read.error().message);
   if (const auto read = forget_settings(options.keep, options.forget, 0); !read)
     return wrong_param("fovea.forget", read.error().message);
+  if (const auto read = parse_key_formats(options.kv, kMostLayers); !read)
+    return wrong_param("fovea.kv", read.error().message);
   return std::nullopt;
 }
 

@@ -14,6 +14,8 @@ TEST(CheckLook, NamesTheKeyThatIsUnknown) {
   EXPECT_EQ(check_look({.tower_attention = "nothing"})->param, "fovea.attention");
   EXPECT_EQ(check_look({.tower_attention = "window"})->param, "fovea.attention");
   EXPECT_EQ(check_look({.text_attention = "hierarchical"})->param, "fovea.attention_text");
+  EXPECT_EQ(check_look({.kv = "int8,int4"})->param, "fovea.kv");
+  EXPECT_FALSE(check_look({.kv = "f32,int8"}));
   EXPECT_FALSE(
       check_look({.tower_attention = "dense,hierarchical:0.2", .text_attention = "prefix"}));
   EXPECT_EQ(check_look({.plan = "nothing"})->status, 400);
@@ -24,6 +26,7 @@ TEST(CheckLook, NamesTheKeyThatTheEngineSpeaksOf) {
   EXPECT_EQ(named_error_of(bad_input("a fixation at (1, 2) lies outside")).param,
             "fovea.fixations");
   EXPECT_EQ(named_error_of(bad_input("attention has more kinds than the tower")).param, "fovea");
+  EXPECT_EQ(named_error_of(bad_input("kv has more formats than")).param, "fovea.kv");
   EXPECT_EQ(named_error_of(bad_input("something else")).param, "");
   EXPECT_EQ(named_error_of(failed("logit_bias")).status, 500);
   EXPECT_EQ(named_error_of(failed("logit_bias names")).param, "");

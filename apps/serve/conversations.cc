@@ -36,11 +36,13 @@ Digest digest_of_messages(const ConversationScope& conversation,
   hasher.value(conversation.key).text(options.salt).text(options.plan).text(options.look);
   hasher.value(options.budget_tokens)
       .value(options.looks)
+      .value(options.relook)
       .text(options.balance)
       .text(options.tower_attention)
       .text(options.text_attention)
       .value(options.keep)
       .text(options.forget)
+      .text(options.kv)
       .text(options.tools);
   for (const Message& message : messages) {
     const auto nothing = std::count_if(message.parts.begin(), message.parts.end(), is_nothing);

@@ -121,8 +121,9 @@ std::string_view openapi_json() {
         "balance": {"type": ["string", "null"]},
         "attention": {"type": ["string", "null"]}, "attention_text": {"type": ["string", "null"]},
         "keep": {"type": ["number", "null"], "exclusiveMinimum": 0, "maximum": 1},
-        "forget": {"type": ["string", "null"]},
+        "forget": {"type": ["string", "null"]}, "kv": {"type": ["string", "null"]},
         "sure": {"type": ["number", "null"], "minimum": 0, "maximum": 1},
+        "relook": {"type": ["number", "null"], "minimum": 0, "maximum": 1},
         "fixations": {"type": ["array", "null"]}, "regions": {"type": ["array", "null"]},
         "trace": {"type": ["boolean", "null"]}}}}},
     "Message": {"type": "object", "required": ["role"], "properties": {

@@ -56,7 +56,13 @@ struct AskOptions {
   // How "glance+look" looks. "mixed": fine cells behind the glance; "crops": rectangles, each an
   // image of its own; "off": the glance alone. Empty: mixed for models made for it, else crops.
   std::string look;
-  double sure = 0.9;       // no further look where the first token is at least so probable
+  double sure = 0.9;  // no further look where the first token is at least so probable
+  // One look more than `looks`, for the answer: before a token of which even the most likely one is
+  // less probable than this, or when look_again() says so, which is asked before each token. Its
+  // cells are read where the answer stands, and nothing is read again but the token before. The
+  // looks share the budget with it. For mixed looks; of several answers, for the first.
+  double relook = 0;
+  std::function<bool()> look_again;
   bool size_bias = false;  // coarse cells count for as much as they cover
   // How attention is computed, on a CPU: one of attention_choices(), or several with commas, each
   // for an equal part of the layers, the first ones first; "hierarchical:0.1" says which share is
@@ -68,6 +74,9 @@ struct AskOptions {
   // ones alone, and so do questions that follow in the conversation.
   double keep = 1;
   std::string forget;
+  // How keys and values of the language model are stored, on a CPU: one of kv_choices(), or several
+  // with commas, each for an equal part of the layers, the first ones first. Empty: f32.
+  std::string kv;
   // In a conversation whose looks are crops: those of earlier questions stay in their messages, and
   // nothing is read again. Off: they are dropped, which makes room and reads again what follows the
   // images.

@@ -53,6 +53,13 @@ struct ForgetChoice {
 };
 std::vector<ForgetChoice> forget_choices();
 
+// A number format of keys and values (docs/memory.md).
+struct KvChoice {
+  std::string name;
+  std::string description;
+};
+std::vector<KvChoice> kv_choices();
+
 // What the program refuses or assumes unless told otherwise.
 struct Limits {
   int64_t max_pixels = 0;      // larger images are refused

@@ -33,6 +33,7 @@ class AskOptions(TypedDict, total=False):
     look: str | None  # "mixed", "crops" or "off"
     looks: int | None  # at most so many looks
     sure: float | None  # no further look where the first token is at least so probable
+    relook: float | None  # one look more, before a token that is less probable than this
     balance: str | None
     size_bias: bool | None
     fixation: Fixations | None  # x, y in pixels of the picture; several; or a list for each picture
@@ -41,6 +42,7 @@ class AskOptions(TypedDict, total=False):
     attention_text: str | None
     keep: float | None  # share of the keys of visual tokens that stays (docs/forgetting.md)
     forget: str | None  # which ones: "vl-cache", "sparse-vlm", "merge", ...
+    kv: str | None  # how keys and values are stored: "f32", "bf16", "int8", "fp8" (docs/memory.md)
     drop_looks: bool | None
     # How to answer.
     max_tokens: int | None

@@ -168,6 +168,8 @@ Status check_ask(const Model& model, std::span<const Message> messages, const As
   if (options.looks < 1) return bad_input(fmt::format("looks {}: give 1 or more", options.looks));
   if (!(options.sure >= 0 && options.sure <= 1))
     return bad_input(fmt::format("sure {}: give a probability from 0 to 1", options.sure));
+  if (!(options.relook >= 0 && options.relook <= 1))
+    return bad_input(fmt::format("relook {}: give a probability from 0 to 1", options.relook));
   for (const std::string& stop : options.stop)
     if (stop.empty()) return bad_input("an empty stop string would end every answer; leave it out");
   if (options.least_tokens > options.max_tokens)
@@ -279,8 +281,8 @@ int64_t room_for_answer(const Model& model, const TokenPrompt& prompt, const Ask
 }
 
 bool leave_logits(const Model& model, const AskOptions& options) {
-  return model.decoder.answers() && !options.on_logits && !options.answer_attention &&
-         device_can_draw(sampling_of(options));
+  return model.decoder.answers() && !options.on_logits && !may_look_again(options) &&
+         !options.answer_attention && device_can_draw(sampling_of(options));
 }
 
 Result<bool> note_reading(const SessionState& state, const Reading& reading, int round, int rounds,
@@ -301,7 +303,7 @@ Result<bool> note_reading(const SessionState& state, const Reading& reading, int
     looked.saccades.back().read_ms = reading.ms;
     looked.saccades.back().confidence = trace.confidence;
   }
-  return round >= rounds || trace.confidence >= options.sure;
+  return round >= std::min(rounds, options.looks) || trace.confidence >= options.sure;
 }
 
 void report_looks(const SessionState& state, std::span<const Message> messages,
@@ -316,6 +318,8 @@ void report_looks(const SessionState& state, std::span<const Message> messages,
     Look& look = trace.looks.emplace_back(report(*state.model, view, std::move(looks[i])));
     look.attention = attention_to(prompt, images[i], look.plan.cells.size(), attention.key_begin,
                                   attention.mass);
+    // What an answer looked at half-way is none of the prompt's.
+    if (!look.attention.empty()) look.attention.resize(look.plan.cells.size());
   }
 }
 

@@ -27,12 +27,31 @@ Status check_one(const Model& model, const Result<AttentionSchedule>& wanted, bo
                   wanted->text(), model.device->description()));
 }
 
+Status check_formats(const Model& model, const AskOptions& options) {
+  const auto formats = parse_key_formats(options.kv, model.config().text.num_layers);
+  if (!formats) return formats.error();
+  if (formats->is_f32()) return Done{};
+  if (!model.pool)
+    return bad_input(fmt::format(
+        "kv {}: {} keeps keys and values as it computes them; leave it out, or choose the device "
+        "cpu",
+        options.kv, model.device->description()));
+  if (!of_text(model, options)->is_dense())
+    return bad_input(
+        fmt::format("kv {}: keys and values are stored so where tokens attend to all; leave kv or "
+                    "the text's attention {} out",
+                    options.kv, options.text_attention));
+  return Done{};
+}
+
 }  // namespace
 
 Status check_attention(const Model& model, const AskOptions& options) {
   if (auto checked = check_one(model, of_tower(model, options), model.tower.has_kinds()); !checked)
     return checked;
-  return check_one(model, of_text(model, options), model.decoder.has_kinds());
+  if (auto checked = check_one(model, of_text(model, options), model.decoder.has_kinds()); !checked)
+    return checked;
+  return check_formats(model, options);
 }
 
 AttentionSchedule tower_attention(const Model& model, const AskOptions& options) {
@@ -41,6 +60,10 @@ AttentionSchedule tower_attention(const Model& model, const AskOptions& options)
 
 AttentionSchedule text_attention(const Model& model, const AskOptions& options) {
   return *of_text(model, options);
+}
+
+KeyFormats stored_formats(const Model& model, const AskOptions& options) {
+  return *parse_key_formats(options.kv, model.config().text.num_layers);
 }
 
 }  // namespace fovea

@@ -46,11 +46,38 @@ class SampledGenerator : public Generator {
     return &step_;
   }
 
+  std::span<const float> logits() const override {
+    if (!step_.status || step_.stopped) return {};
+    return {step_.logits.data(), step_.logits.size()};
+  }
+
+  ForwardRequest* read(AddedTokens added) override {
+    const TokenPrompt& prompt = input_.prompt;
+    DecoderMemory& memory = input_.state.memory;
+    memory.truncate(memory.tokens() - 1);
+    // The prompt's last token is among what the session holds; one of the answer is not yet.
+    if (count_ == 0) input_.state.kept.pop_back();
+    const size_t rows = std::min(input_.state.gaze_rows.size(), input_.state.kept.size());
+    input_.state.gaze_rows.resize(rows);
+    added_ = std::move(added);
+    added_.ids.push_back(count_ == 0 ? prompt.ids.back() : last_);
+    added_.positions.push_back(
+        count_ == 0 ? prompt.keys.back().position
+                    : text_position(prompt.next_position + static_cast<float>(count_ - 1)));
+    if (count_ == 0) added_.keys.push_back(prompt.keys.back());
+    most_attended_ = std::min(most_attended_, count_);  // keys are no longer where they were
+    step_.options.readout = nullptr;
+    step_.run = {added_.ids, added_.positions, added_.visual};
+    return &step_;
+  }
+
  private:
   Result<std::optional<SampledToken>> next() override {
     if (!step_.status) return step_.status.error();
     if (step_.stopped) return std::optional<SampledToken>();
     if (auto intact = input_.state.model->intact(); !intact) return intact.error();
+    input_.state.kept.insert(input_.state.kept.end(), added_.keys.begin(), added_.keys.end());
+    added_ = {};
     const std::span<const float> logits(step_.logits.data(), step_.logits.size());
     if (input_.options.on_logits) input_.options.on_logits(logits);
     auto sampled = sampler_.sample(logits);
@@ -64,6 +91,7 @@ class SampledGenerator : public Generator {
   ForwardRequest step_;             // its logits serve from token to token
   std::vector<TokenRange> images_;  // where attention is not dense
   TokenPosition at_;
+  AddedTokens added_;  // that the step under way reads
   Sampler sampler_;
   AttentionReadout readout_;
   int64_t most_attended_ = 0;  // tokens of which it is kept
@@ -78,6 +106,7 @@ class DeviceGenerator : public Generator {
       : Generator(input, answer), drawn_(std::move(drawn)) {}
   ForwardRequest* step() override { return nullptr; }
   DeviceAnswer* on_device() override { return drawn_.get(); }
+  ForwardRequest* read(AddedTokens) override { return nullptr; }  // it has no logits to ask for it
 
  private:
   Result<std::optional<SampledToken>> next() override {

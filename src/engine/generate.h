@@ -8,6 +8,7 @@
 
 #include "base/buffer.h"
 #include "base/stopwatch.h"
+#include "engine/look_again.h"
 #include "engine/prompt.h"
 #include "engine/session.h"
 #include "language/sampler.h"
@@ -45,6 +46,10 @@ class Generator {
   Result<bool> draw();
   // What the decoder has to do before the next draw; null where the device does so by itself.
   virtual ForwardRequest* step() = 0;
+  // What the next token is drawn from, where it is in the CPU's memory; else nothing.
+  virtual std::span<const float> logits() const { return {}; }
+  // In place of a step: reads these and the last token once more, and draws from what comes of it.
+  virtual ForwardRequest* read(AddedTokens added) = 0;
   // What the device may draw together with other answers before the next draw; null: nothing.
   virtual DeviceAnswer* on_device() { return nullptr; }
   // AskOptions::answer_attention: of each token, how much was attended to each of the keys that the

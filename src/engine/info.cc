@@ -9,6 +9,7 @@
 #include "media/encode_png.h"
 #include "memory/forget/policies.h"
 #include "ops/attention/sparse/kinds.h"
+#include "ops/key_format.h"
 #include "pyramid/canvas.h"
 
 namespace fovea {
@@ -49,6 +50,12 @@ std::vector<AttentionChoice> attention_choices() {
 std::vector<ForgetChoice> forget_choices() {
   std::vector<ForgetChoice> choices;
   for (const ForgetPolicyRow& row : forget_policies()) choices.push_back({row.name, row.words});
+  return choices;
+}
+
+std::vector<KvChoice> kv_choices() {
+  std::vector<KvChoice> choices;
+  for (const KeyFormatRow& row : key_formats()) choices.push_back({row.name, row.words});
   return choices;
 }
 

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/look.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <utility>
 
 #include "base/check.h"
+#include "engine/look_again.h"
 #include "engine/see_parts.h"
 #include "gaze/gaze.h"
 #include "relevance/coupling.h"
@@ -145,7 +148,11 @@ Status plan_looks(const Model& model, ImageView& view, const AskOptions& options
   if (can_look)
     looked.look_tokens = static_cast<int>(
         std::min<int64_t>(plan->budget_tokens - plan->tokens(), grid_at(canvas, 0).cells()));
-  looked.rounds = std::min(options.looks, looked.look_tokens);
+  if (may_look_again(options) && looked.look == LookForm::kCrops)
+    return bad_input(fmt::format(
+        "relook {}: a crop cannot be added to an answer; leave it out, or let looks be mixed",
+        options.relook));
+  looked.rounds = std::min(options.looks + (may_look_again(options) ? 1 : 0), looked.look_tokens);
   looked.asks_model = looked.rounds > 0 && see.coupling.empty() && fixations->empty() &&
                       follows_coupling(looked.settings.balance);
   // What works ahead measures while the model reads the question over the glance.

@@ -35,14 +35,14 @@ using GazeRows = std::vector<std::vector<float>>;
 // What the keys and values of each token up to the end of the last image depend on besides the
 // tokens before it; as far as that is known.
 std::vector<Digest> shared_keys(const TokenPrompt& prompt, const AskOptions& options,
-                                const std::string& attention) {
+                                const std::string& attention, const std::string& formats) {
   std::vector<Digest> keys;
   const int64_t end = prompt.part_ends.empty() ? 0 : prompt.part_ends.back();
   for (int64_t i = 0; i < std::min(end, prompt.tokens() - 1); ++i) {
     const TokenKey& key = prompt.keys[static_cast<size_t>(i)];
     if (key.image >= 0 && key.content == Digest()) break;
     Hasher hasher;
-    hasher.text("token").text(options.salt).text(attention);
+    hasher.text("token").text(options.salt).text(attention).text(formats);
     hasher.value(key.id).value(key.content).value(key.index);
     hasher.value(key.position.time).value(key.position.row).value(key.position.col);
     keys.push_back(hasher.finish());
@@ -61,7 +61,8 @@ Reader::Reader(SessionState& state, const TokenPrompt& prompt, const AskOptions&
   first_query_ =
       by_attention_ ? static_cast<int64_t>(reading_.attention.query_begin) : prompt.tokens();
   if (goal.couple && options.share && model_.beginnings)
-    shared_ = shared_keys(prompt, options, text_attention(model_, options).text());
+    shared_ = shared_keys(prompt, options, text_attention(model_, options).text(),
+                          stored_formats(model_, options).text());
   if (goal.couple) {
     ends_ = prompt.part_ends;
     if (is_conversation())
@@ -78,15 +79,18 @@ Reader::Reader(SessionState& state, const TokenPrompt& prompt, const AskOptions&
                        std::min(room_for_answer(model_, prompt, options), kAnswerAtOnce));
 }
 
-// What was read by another kind of attention is of no use, nor is what was forgotten otherwise.
+// What was read by another kind of attention is of no use, nor is what was forgotten or stored
+// otherwise.
 void Reader::forget_other_settings(const AskOptions& options) {
   AttentionSchedule attention = text_attention(model_, options);
   const ForgetSettings forget = forget_of(options);
   const bool forgot_otherwise = state_.memory.forgotten_tokens > 0 && forget != state_.forget;
-  if (attention != state_.text_attention || forgot_otherwise) {
+  const KeyFormats formats = stored_formats(model_, options);
+  if (attention != state_.text_attention || forgot_otherwise || formats != state_.memory.formats) {
     state_.memory.truncate(0);
     state_.kept.clear();
     state_.gaze_rows.clear();
+    state_.memory.store_as(formats);
   }
   state_.forget = forget;
   if (!attention.is_dense()) images_ = visual_ranges(prompt_);

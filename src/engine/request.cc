@@ -255,7 +255,41 @@ Result<RequestStage> ActiveRequest::begin_answer() {
   return generator_->on_device() != nullptr ? RequestStage::kStep : step();
 }
 
+// Before a token that an answer is unsure of: one more look, which is read where the answer stands.
+Result<bool> ActiveRequest::look_again() {
+  const std::span<const float> logits = generator_->logits();
+  if (!others_.empty() || logits.empty()) return false;
+  for (Looked& looked : looks_)  // how sure it is after a look that it took
+    if (!looked.saccades.empty() && looked.saccades.back().confidence == 0)
+      looked.saccades.back().confidence = confidence_of(logits);
+  if (round_ >= rounds_of(looks_)) return false;
+  const bool asked = options().look_again && options().look_again();
+  if (!asked && confidence_of(logits) >= options().relook) return false;
+  std::vector<Shown> shown;
+  for (const int image : images_) {
+    const ImageView& view = session_->views[static_cast<size_t>(image)];
+    shown.push_back({view.shown, grid_at(view.prepared->canvas(), 0)});
+  }
+  watch_.lap(answer_.tokens.empty() ? "sample" : "generate");
+  const auto taken =
+      take_looks(*session_, images_, looks_, ++round_, prompt_, reading_, keep_going_);
+  if (auto worked = model().worked(); !worked) return worked.error();
+  if (!taken) return taken.error();
+  watch_.lap("look");
+  if (!*taken) return false;  // it was stopped
+  AddedTokens added = added_tokens(*prompt_, session_->views, images_, shown);
+  if (added.tokens() == 0) return false;
+  seen_half_way_ += added.tokens();
+  forward_ = generator_->read(std::move(added));
+  return true;
+}
+
 Result<RequestStage> ActiveRequest::step() {
+  if (may_look_again(options())) {
+    const auto looked = look_again();
+    if (!looked) return looked.error();
+    if (*looked) return RequestStage::kStep;
+  }
   const auto more = generator_->draw();
   if (!more) return more.error();
   if (!*more) return end_answer() == RequestStage::kDone ? finish() : RequestStage::kPrefill;
@@ -277,6 +311,8 @@ Result<RequestStage> ActiveRequest::finish() {
   if (prompt_) {
     report_looks(*session_, messages_, *prompt_, images_, std::move(looks_), reading_.attention,
                  answer_.trace);
+    answer_.trace.usage.image_tokens += seen_half_way_;
+    answer_.trace.usage.patches += seen_half_way_ * kPatchesPerCell;
     for (size_t i = 0; i < attended_.size(); ++i)
       report_attended(*prompt_, images_, answer_.trace.looks, reading_.attention, attended_[i],
                       i == 0 ? answer_ : others_[i - 1]);

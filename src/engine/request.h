@@ -64,6 +64,7 @@ class ActiveRequest {
   Result<RequestStage> look();
   Result<RequestStage> read();
   Result<RequestStage> step();
+  Result<bool> look_again();
   Result<RequestStage> finish();
 
   Status begin_reading();
@@ -103,7 +104,8 @@ class ActiveRequest {
   std::optional<TokenPrompt> prompt_;
   std::optional<Reader> reader_;
   Reading reading_;
-  bool forgot_ = false;  // keys, so that the prompt's last token is read again
+  int64_t seen_half_way_ = 0;  // visual tokens that the answer looked at
+  bool forgot_ = false;        // keys, so that the prompt's last token is read again
   bool gave_room_ = false;
   std::unique_ptr<Generator> generator_;
   ForwardRequest* forward_ = nullptr;

@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "engine/answer_parts.h"
+#include "engine/attention_settings.h"
 #include "memory/key_values.h"
 
 namespace fovea {
@@ -30,17 +31,24 @@ int64_t bound_text(std::span<const Message> messages) {
   return tokens;
 }
 
-int64_t layer_pages(const Model& model, int64_t tokens) {
+int64_t layer_pages(const Model& model, int64_t tokens, KeyFormat format) {
   const TextConfig& text = model.config().text;
-  return pages_for(tokens, model.pool->page_bytes(), text.num_kv_heads, text.head_dim);
+  return pages_for(tokens, model.pool->page_bytes(), text.num_kv_heads, text.head_dim, format);
 }
 
 // Where keys are forgotten, those of a layer that stay move while the others are there.
 int64_t decoder_pages(const Model& model, int64_t tokens, const AskOptions& options) {
   const TextConfig& text = model.config().text;
   tokens = std::min<int64_t>(tokens, text.max_positions);
-  const int64_t layer = layer_pages(model, tokens);
-  return kForACopy + text.num_layers * layer + (options.keep < 1 ? layer : 0);
+  const KeyFormats formats = stored_formats(model, options);
+  int64_t pages = kForACopy;
+  int64_t most = 0;
+  for (int i = 0; i < text.num_layers; ++i) {
+    const int64_t layer = layer_pages(model, tokens, formats.of(i, text.num_layers));
+    pages += layer;
+    most = std::max(most, layer);
+  }
+  return pages + (options.keep < 1 ? most : 0);
 }
 
 // Of the glance and what attends to it, where that is kept, and of one block for what is not.
@@ -134,7 +142,7 @@ void Room::shrink(const TokenPrompt& prompt, const AskOptions& options) {
   const int64_t answer = room_for_answer(*state_.model, prompt, options);
   int64_t pages = kForACopy;
   for (const KeyValues& layer : state_.memory.layers)
-    pages += layer_pages(*state_.model, layer.size() + answer);
+    pages += layer_pages(*state_.model, layer.size() + answer, layer.format());
   if (pages < state_.memory.pages->pages()) (void)state_.memory.pages->resize(pages);
 }
 

@@ -159,8 +159,15 @@ void DecoderMemory::open(const TextConfig& config) {
   std::vector<KeyValues> all;  // or none, where memory runs out on the way
   all.reserve(static_cast<size_t>(config.num_layers));
   for (int i = 0; i < config.num_layers; ++i)
-    all.emplace_back(pages, config.num_kv_heads, config.head_dim);
+    all.emplace_back(pages, config.num_kv_heads, config.head_dim, formats.of(i, config.num_layers));
   layers = std::move(all);
+}
+
+void DecoderMemory::store_as(const KeyFormats& other) {
+  if (other == formats) return;
+  truncate(0);
+  layers.clear();
+  formats = other;
 }
 
 void DecoderMemory::reserve(int64_t tokens) { reserved_tokens = std::max(reserved_tokens, tokens); }

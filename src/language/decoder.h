@@ -63,6 +63,7 @@ struct DecoderScratch {
 struct DecoderMemory {
   std::shared_ptr<Reservation> pages;  // what layers draw on; null: made without a bound
   std::vector<KeyValues> layers;       // empty before the first call
+  KeyFormats formats;                  // in which they store rows
   int64_t reserved_tokens = 0;         // what reserve() was asked for, for a device
   DecoderScratch scratch;
   // In place of all that, where a device decodes: it holds the first so many tokens.
@@ -78,8 +79,9 @@ struct DecoderMemory {
     return layers.empty() ? tokens_on_device : layers.front().size() + missing(0);
   }
   int64_t missing(size_t layer) const { return missing_rows.empty() ? 0 : missing_rows[layer]; }
-  void open(const TextConfig& config);  // makes the layers, where there are none yet
-  size_t bytes() const;                 // of the keys and values
+  void open(const TextConfig& config);     // makes the layers, where there are none yet
+  void store_as(const KeyFormats& other);  // forgets all tokens where that is another format
+  size_t bytes() const;                    // of the keys and values
   // Says how many there will be in all, so that a device makes room for them at once.
   void reserve(int64_t tokens);
   // Forgets all but the first; all of them where that is inside of what was forgotten.

@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 
+#include "base/check.h"
 #include "ops/activation.h"
 #include "ops/matmul.h"
 #include "ops/norm.h"
@@ -133,6 +134,7 @@ void attend_rows(const LayerCall& call, const KeyValues& kv, const LayerAttentio
   const float* q = call.scratch.inner.data() + rows.first * stride;
   if (how.settings.kind == AttentionKind::kDense)
     return attention(call.threads, q, stride, rows.count, keys, params, out, stride);
+  FOVEA_CHECK(keys.format == KeyFormat::kF32);
   attend_to_tokens(call.threads, {q, stride, rows.count, &keys, &params, how.images}, how.settings,
                    out, stride);
 }

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 #include <new>
+#include <unordered_map>
 #include <utility>
 
 #include "base/check.h"
@@ -16,23 +17,34 @@ namespace {
 constexpr int64_t kChunkKeys = 512;
 constexpr int64_t kLine = 64;  // bytes; pages are whole lines
 
-int64_t token_bytes(int kv_heads, int head_dim) {
-  return page_values(kv_heads, head_dim, 1) * static_cast<int64_t>(sizeof(float));
+int64_t token_bytes(int kv_heads, int head_dim, KeyFormat format) {
+  return int64_t{2} * kv_heads * row_bytes(format, head_dim);
 }
+
+// Rows that their owner writes: their pages are its own, and only attention sees them as constant.
+struct OwnRows {
+  explicit OwnRows(const StoredRows& rows)
+      : values(const_cast<std::byte*>(rows.values)), scales(const_cast<uint16_t*>(rows.scales)) {}
+  std::byte* values;
+  uint16_t* scales;
+};
 
 }  // namespace
 
 int64_t page_bytes_for(int kv_heads, int head_dim) {
-  return (kPageTokens * token_bytes(kv_heads, head_dim) + kLine - 1) / kLine * kLine;
+  return (kPageTokens * token_bytes(kv_heads, head_dim, KeyFormat::kF32) + kLine - 1) / kLine *
+         kLine;
 }
 
-int tokens_of_page(int64_t page_bytes, int kv_heads, int head_dim) {
-  const int64_t tokens = page_bytes / token_bytes(kv_heads, head_dim);
-  return static_cast<int>(tokens / PagedKeys::kPageStep * PagedKeys::kPageStep);
+int tokens_of_page(int64_t page_bytes, int kv_heads, int head_dim, KeyFormat format) {
+  const int64_t tokens = page_bytes / token_bytes(kv_heads, head_dim, format);
+  const int step = PagedKeys::step_of(format);
+  return static_cast<int>(tokens / step * step);
 }
 
-int64_t pages_for(int64_t tokens, int64_t page_bytes, int kv_heads, int head_dim) {
-  const int64_t page_tokens = tokens_of_page(page_bytes, kv_heads, head_dim);
+int64_t pages_for(int64_t tokens, int64_t page_bytes, int kv_heads, int head_dim,
+                  KeyFormat format) {
+  const int64_t page_tokens = tokens_of_page(page_bytes, kv_heads, head_dim, format);
   return (tokens + page_tokens - 1) / page_tokens;
 }
 
@@ -64,9 +76,10 @@ struct KeyValues::Rows {
   int64_t first = 0;  // the key that the first of them becomes
 };
 
-KeyValues::KeyValues(std::shared_ptr<Reservation> from, int kv_heads, int head_dim)
-    : kv_heads_(kv_heads), head_dim_(head_dim) {
-  const int page_tokens = tokens_of_page(from->pool()->page_bytes(), kv_heads, head_dim);
+KeyValues::KeyValues(std::shared_ptr<Reservation> from, int kv_heads, int head_dim,
+                     KeyFormat format)
+    : kv_heads_(kv_heads), head_dim_(head_dim), format_(format) {
+  const int page_tokens = tokens_of_page(from->pool()->page_bytes(), kv_heads, head_dim, format);
   FOVEA_CHECK(page_tokens > 0);
   table_ = PageTable(std::move(from), page_tokens);
 }
@@ -74,12 +87,13 @@ KeyValues::KeyValues(std::shared_ptr<Reservation> from, int kv_heads, int head_d
 PagedKeys KeyValues::view() const { return view_of(table_); }
 
 PagedKeys KeyValues::view_of(const PageTable& table) const {
-  // A pointer is a pointer, and what the pages hold was written as floats.
+  // A pointer is a pointer, and what pages of f32 hold was written as floats.
   return {.pages = reinterpret_cast<const float* const*>(table.data()),
           .size = table.size(),
           .kv_heads = kv_heads_,
           .head_dim = head_dim_,
-          .page_tokens = static_cast<int>(table.page_tokens())};
+          .page_tokens = static_cast<int>(table.page_tokens()),
+          .format = format_};
 }
 
 float KeyValues::size_of(int64_t key) const {
@@ -124,17 +138,36 @@ void KeyValues::keep(int64_t first, const KeptRows& kept) {
   if (!moved.extend(rows)) throw std::bad_alloc();
   const PagedKeys from = view();
   const PagedKeys to = view_of(moved);
+  // Rows made of several keys, until all of them are there; a key that stays one is copied.
+  const size_t head_values = static_cast<size_t>(head_dim_);
+  std::unordered_map<int64_t, std::vector<float>> sums;
+  std::vector<float> wide(head_values);
   for (int64_t key = 0; key < from.size; ++key) {
     const int64_t row = row_of(key);
     if (row < 0) continue;
-    // Pages begin as zeros.
     const float part = size_of(key) / sizes[static_cast<size_t>(row)];
+    if (part == 1) {
+      for (int head = 0; head < kv_heads_; ++head) copy_row(from, to, head, key, row);
+      continue;
+    }
+    std::vector<float>& sum = sums[row];
+    sum.resize(2 * static_cast<size_t>(kv_heads_) * head_values);
+    for (int part_of_page = 0; part_of_page < 2 * kv_heads_; ++part_of_page) {
+      const int head = part_of_page / 2;
+      widen_rows(format_,
+                 part_of_page % 2 == 0 ? from.stored_key(head, key) : from.stored_value(head, key),
+                 1, head_dim_, wide.data());
+      float* to_row = sum.data() + static_cast<size_t>(part_of_page) * head_values;
+      for (size_t d = 0; d < head_values; ++d) to_row[d] += part * wide[d];
+    }
+  }
+  for (const auto& [row, sum] : sums) {
     for (int head = 0; head < kv_heads_; ++head) {
-      // The pages are the new table's own.
-      auto* to_key = const_cast<float*>(to.key(head, row));
-      auto* to_value = to_key + to.value_after_key();
-      for (int d = 0; d < head_dim_; ++d) to_key[d] += part * from.key(head, key)[d];
-      for (int d = 0; d < head_dim_; ++d) to_value[d] += part * from.value(head, key)[d];
+      const float* key = sum.data() + static_cast<size_t>(2 * head) * head_values;
+      const OwnRows keys(to.stored_key(head, row));
+      const OwnRows values(to.stored_value(head, row));
+      narrow_rows(format_, key, head_dim_, 1, head_dim_, keys.values, keys.scales);
+      narrow_rows(format_, key + head_dim_, head_dim_, 1, head_dim_, values.values, values.scales);
     }
   }
   const bool biased = std::any_of(sizes.begin(), sizes.end(), [](float size) { return size != 1; });
@@ -144,21 +177,28 @@ void KeyValues::keep(int64_t first, const KeptRows& kept) {
   bias_ = std::move(bias);
 }
 
+void KeyValues::copy_row(const PagedKeys& from, const PagedKeys& to, int head, int64_t key,
+                         int64_t row) const {
+  const auto copy = [&](const StoredRows& source, const OwnRows& target) {
+    std::memcpy(target.values, source.values,
+                static_cast<size_t>(value_bytes(format_)) * static_cast<size_t>(head_dim_));
+    if (scale_bytes(format_) > 0) *target.scales = *source.scales;
+  };
+  copy(from.stored_key(head, key), OwnRows(to.stored_key(head, row)));
+  copy(from.stored_value(head, key), OwnRows(to.stored_value(head, row)));
+}
+
 void KeyValues::copy_in(const Rows& rows, int head, int64_t begin, int64_t end) {
   const PagedKeys all = view();
-  const size_t head_bytes = static_cast<size_t>(head_dim_) * sizeof(float);
   const int64_t from = int64_t{head} * head_dim_;
   while (begin < end) {
     const int64_t run = std::min(end - begin, all.run(rows.first + begin));
-    // The pages are this table's own, and only attention sees them as constant.
-    auto* key = const_cast<float*>(all.key(head, rows.first + begin));
-    auto* value = const_cast<float*>(all.value(head, rows.first + begin));
-    for (int64_t i = 0; i < run; ++i)
-      std::memcpy(key + i * head_dim_, rows.keys + (begin + i) * rows.key_stride + from,
-                  head_bytes);
-    for (int64_t i = 0; i < run; ++i)
-      std::memcpy(value + i * head_dim_, rows.values + (begin + i) * rows.value_stride + from,
-                  head_bytes);
+    const OwnRows keys(all.stored_key(head, rows.first + begin));
+    const OwnRows values(all.stored_value(head, rows.first + begin));
+    narrow_rows(format_, rows.keys + begin * rows.key_stride + from, rows.key_stride, run,
+                head_dim_, keys.values, keys.scales);
+    narrow_rows(format_, rows.values + begin * rows.value_stride + from, rows.value_stride, run,
+                head_dim_, values.values, values.scales);
     begin += run;
   }
 }

@@ -18,11 +18,13 @@ namespace fovea {
 // and a longer table; more leave more of the last page empty, in every layer (docs/memory.md).
 inline constexpr int kPageTokens = 64;
 
-// Bytes of a page of kPageTokens tokens, and how many tokens a page of another size holds.
+// Bytes of a page of kPageTokens tokens in f32, and how many tokens a page of another size holds.
 int64_t page_bytes_for(int kv_heads, int head_dim);
-int tokens_of_page(int64_t page_bytes, int kv_heads, int head_dim);
+int tokens_of_page(int64_t page_bytes, int kv_heads, int head_dim,
+                   KeyFormat format = KeyFormat::kF32);
 // Pages that hold so many tokens of one layer.
-int64_t pages_for(int64_t tokens, int64_t page_bytes, int kv_heads, int head_dim);
+int64_t pages_for(int64_t tokens, int64_t page_bytes, int kv_heads, int head_dim,
+                  KeyFormat format = KeyFormat::kF32);
 
 // What a memory draws on that belongs to no model: a pool of its own, without a bound.
 std::shared_ptr<Reservation> unbounded_pages(int kv_heads, int head_dim);
@@ -37,10 +39,12 @@ std::vector<const PageTable*> tables_of(const std::vector<KeyValues>& layers);
 // whoever reserved enough does not meet it.
 class KeyValues {
  public:
-  KeyValues(std::shared_ptr<Reservation> from, int kv_heads, int head_dim);
+  KeyValues(std::shared_ptr<Reservation> from, int kv_heads, int head_dim,
+            KeyFormat format = KeyFormat::kF32);
 
   int kv_heads() const { return kv_heads_; }
   int head_dim() const { return head_dim_; }
+  KeyFormat format() const { return format_; }
   int64_t size() const { return table_.size(); }          // keys
   int64_t capacity() const { return table_.capacity(); }  // keys there are pages for
   size_t bytes() const { return static_cast<size_t>(table_.bytes()); }
@@ -68,6 +72,7 @@ class KeyValues {
   const PageTable& table() const { return table_; }
   // As attention reads them, until the next change.
   PagedKeys view() const;
+  // Of f32 alone.
   const float* key(int head, int64_t index) const { return view().key(head, index); }
   const float* value(int head, int64_t index) const { return view().value(head, index); }
 
@@ -76,6 +81,9 @@ class KeyValues {
   // Rows [begin, end) of what is added, of one head.
   void copy_in(const Rows& rows, int head, int64_t begin, int64_t end);
   PagedKeys view_of(const PageTable& table) const;
+  // Row `row` of one table becomes what key `key` of the other one is.
+  void copy_row(const PagedKeys& from, const PagedKeys& to, int head, int64_t key,
+                int64_t row) const;
   float size_of(int64_t key) const;  // how many keys it stands for
   // Room for the bias of `count` more, and that of those which there are now.
   void reserve_bias(int64_t count);
@@ -83,6 +91,7 @@ class KeyValues {
 
   int kv_heads_ = 0;
   int head_dim_ = 0;
+  KeyFormat format_ = KeyFormat::kF32;
   PageTable table_;
   std::vector<float> bias_;  // empty, or [size()]
 };

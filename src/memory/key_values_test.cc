@@ -143,6 +143,87 @@ TEST(KeyValues, ASharedBeginningGivesTheSameBits) {
   EXPECT_TRUE(same_bits(attend(second.view()), attend(alone.view())));
 }
 
+// Every format: rows are the nearest it has, however they came, and pages hold as many more as they
+// are smaller.
+TEST(KeyValues, StoresRowsInTheirFormat) {
+  std::mt19937 random(16);
+  constexpr int64_t kCount = 700;
+  const auto keys = random_values(kCount * kWidth, random);
+  const auto values = random_values(kCount * kWidth, random);
+  for (const KeyFormatRow& format : key_formats()) {
+    KeyValues at_once(unbounded_pages(kHeads, kDim), kHeads, kDim, format.format);
+    Threads threads(2);
+    at_once.append(threads, keys.data(), kWidth, values.data(), kWidth, kCount);
+    KeyValues by_steps(unbounded_pages(kHeads, kDim), kHeads, kDim, format.format);
+    for (int64_t i = 0; i < kCount; i += 7)
+      by_steps.append(keys.data() + i * kWidth, kWidth, values.data() + i * kWidth, kWidth, 7);
+    for (int head = 0; head < kHeads; ++head)
+      for (int64_t i = 0; i < kCount; ++i) {
+        std::byte stored[kDim * sizeof(float)];
+        uint16_t scale = 0;
+        float expected[kDim];
+        narrow_rows(format.format, values.data() + i * kWidth + int64_t{head} * kDim, kDim, 1, kDim,
+                    stored, &scale);
+        widen_rows(format.format, {stored, &scale}, 1, kDim, expected);
+        for (const KeyValues* kv : {&at_once, &by_steps}) {
+          float got[kDim];
+          widen_rows(format.format, kv->view().stored_value(head, i), 1, kDim, got);
+          for (int d = 0; d < kDim; ++d) ASSERT_EQ(got[d], expected[d]) << format.name << ", " << i;
+        }
+      }
+    EXPECT_GE(at_once.capacity(), kCount);
+    EXPECT_LT(at_once.capacity() -
+                  tokens_of_page(page_bytes_for(kHeads, kDim), kHeads, kDim, format.format),
+              kCount);
+  }
+  // Qwen3-VL-2B: bytes of a token beside those of bf16.
+  const int64_t page = page_bytes_for(8, 128);
+  EXPECT_EQ(tokens_of_page(page, 8, 128, KeyFormat::kBf16), 128);
+  EXPECT_EQ(tokens_of_page(page, 8, 128, KeyFormat::kInt8), 248);
+  EXPECT_EQ(tokens_of_page(page, 8, 128, KeyFormat::kFp8), 248);
+  EXPECT_LE(128.0 / 248, 0.53);
+}
+
+// A row that moves keeps its bits; one that is made of several is the nearest to their mean.
+TEST(KeyValues, KeepsStoredRows) {
+  std::mt19937 random(17);
+  constexpr int64_t kCount = 120;
+  const auto keys = random_values(kCount * kWidth, random);
+  const auto values = random_values(kCount * kWidth, random);
+  KeptRows kept;  // of the keys 10 to 109: every second; 53 becomes one with 52
+  for (int32_t i = 0; i < 100; ++i)
+    kept.row_of.push_back(i == 43      ? kept.row_of[42]
+                          : i % 2 == 0 ? static_cast<int32_t>(kept.rows++)
+                                       : KeptRows::kForgotten);
+  for (const KeyFormatRow& format : key_formats()) {
+    KeyValues kv(unbounded_pages(kHeads, kDim), kHeads, kDim, format.format);
+    kv.append(keys.data(), kWidth, values.data(), kWidth, kCount);
+    KeyValues whole(unbounded_pages(kHeads, kDim), kHeads, kDim, format.format);
+    whole.append(keys.data(), kWidth, values.data(), kWidth, kCount);
+    kv.keep(10, kept);
+    ASSERT_EQ(kv.size(), 70);
+    const auto key_of = [&](const KeyValues& from, int head, int64_t row) {
+      std::vector<float> wide(kDim);
+      widen_rows(format.format, from.view().stored_key(head, row), 1, kDim, wide.data());
+      return wide;
+    };
+    for (int head = 0; head < kHeads; ++head)
+      for (int64_t row = 0; row < kv.size(); ++row) {
+        const int64_t key = row < 10 ? row : row < 60 ? 2 * row - 10 : row + 50;
+        const auto got = key_of(kv, head, row);
+        if (key != 52) {
+          ASSERT_EQ(got, key_of(whole, head, key)) << format.name << ", row " << row;
+          continue;
+        }
+        const auto a = key_of(whole, head, 52);
+        const auto b = key_of(whole, head, 53);
+        for (size_t d = 0; d < got.size(); ++d)
+          ASSERT_NEAR(got[d], (a[d] + b[d]) / 2, 0.15) << format.name;
+      }
+    EXPECT_FLOAT_EQ(kv.bias()[31], std::log(2.0f));
+  }
+}
+
 // What stays moves to pages of its own; who shares the old ones keeps every bit of them.
 TEST(KeyValues, KeepsRowsOnPagesOfItsOwn) {
   std::mt19937 random(14);

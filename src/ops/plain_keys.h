@@ -2,7 +2,7 @@
 // Keys and values in memory of their own, for tests and benches of operations.
 #pragma once
 
-#include <cmath>
+#include <bit>
 #include <cstdint>
 #include <vector>
 
@@ -11,11 +11,11 @@
 namespace fovea {
 
 // One page, or pages of `page_tokens` tokens, which lie apart from each other. What holds no token
-// is NaN: whoever reads it shows.
+// is not a number in any format: whoever reads it shows.
 class PlainKeys {
  public:
-  PlainKeys(int kv_heads, int head_dim, int page_tokens = 0)
-      : kv_heads_(kv_heads), head_dim_(head_dim), page_tokens_(page_tokens) {}
+  PlainKeys(int kv_heads, int head_dim, int page_tokens = 0, KeyFormat format = KeyFormat::kF32)
+      : kv_heads_(kv_heads), head_dim_(head_dim), page_tokens_(page_tokens), format_(format) {}
 
   int kv_heads() const { return kv_heads_; }
   int head_dim() const { return head_dim_; }
@@ -38,7 +38,8 @@ class PlainKeys {
             .size = size_,
             .kv_heads = kv_heads_,
             .head_dim = head_dim_,
-            .page_tokens = static_cast<int>(tokens_per_page())};
+            .page_tokens = static_cast<int>(tokens_per_page()),
+            .format = format_};
   }
   const float* key(int head, int64_t index) const { return view().key(head, index); }
   const float* value(int head, int64_t index) const { return view().value(head, index); }
@@ -52,24 +53,28 @@ class PlainKeys {
     pages_.clear();
     pointers_.clear();
     for (int64_t first = 0; first < size_; first += tokens) {
-      auto& page = pages_.emplace_back(
-          static_cast<size_t>(page_values(kv_heads_, head_dim_, tokens)), std::nanf(""));
-      for (int64_t row = 0; row < std::min(tokens, size_ - first); ++row)
-        for (int head = 0; head < kv_heads_; ++head)
-          copy_row(first + row, head, page.data() + (2 * head * tokens + row) * head_dim_);
+      auto& page =
+          pages_.emplace_back(static_cast<size_t>(page_values(kv_heads_, head_dim_, tokens)),
+                              std::bit_cast<float>(~uint32_t{0}));
+      for (int head = 0; head < kv_heads_; ++head)
+        for (const bool value : {false, true}) {
+          auto* begin = reinterpret_cast<std::byte*>(page.data()) +
+                        (2 * head + (value ? 1 : 0)) * tokens * row_bytes(format_, head_dim_);
+          narrow_rows(
+              format_,
+              (value ? values_ : keys_).data() + first * width() + int64_t{head} * head_dim_,
+              width(), std::min(tokens, size_ - first), head_dim_, begin,
+              reinterpret_cast<uint16_t*>(begin + tokens * head_dim_ * value_bytes(format_)));
+        }
     }
     for (const auto& page : pages_) pointers_.push_back(page.data());
     laid_out_ = true;
-  }
-  void copy_row(int64_t token, int head, float* to) const {
-    const auto from = static_cast<ptrdiff_t>(token * width() + int64_t{head} * head_dim_);
-    std::copy_n(keys_.begin() + from, head_dim_, to);
-    std::copy_n(values_.begin() + from, head_dim_, to + tokens_per_page() * head_dim_);
   }
 
   int kv_heads_;
   int head_dim_;
   int page_tokens_;
+  KeyFormat format_;
   int64_t size_ = 0;
   std::vector<float> keys_;  // [size][kv_heads * head_dim]
   std::vector<float> values_;

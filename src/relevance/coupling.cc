@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -56,22 +55,6 @@ uint16_t weighted_mean(const Map& given, const Overlap& rows, const Overlap& col
   return static_cast<uint16_t>(std::min(65535.0, sum / weight + 0.5));
 }
 
-constexpr size_t kLanes = 8;  // sums in a fixed order, so that every CPU rounds alike
-
-double sum_of(const std::array<double, kLanes>& lanes) {
-  return ((lanes[0] + lanes[4]) + (lanes[1] + lanes[5])) +
-         ((lanes[2] + lanes[6]) + (lanes[3] + lanes[7]));
-}
-
-double dot(const float* a, const float* b, size_t count) {
-  std::array<double, kLanes> lanes{};
-  size_t i = 0;
-  for (; i + kLanes <= count; i += kLanes)
-    for (size_t j = 0; j < kLanes; ++j) lanes[j] += double{a[i + j]} * double{b[i + j]};
-  for (size_t j = 0; i + j < count; ++j) lanes[j] += double{a[i + j]} * double{b[i + j]};
-  return sum_of(lanes);
-}
-
 }  // namespace
 
 Map couple_points(std::span<const Point> points, Size canvas) {
@@ -114,34 +97,6 @@ Result<Map> couple_map(const Map& given, Size canvas, int level) {
   size_t cell = 0;
   for (const Overlap& row : rows)
     for (const Overlap& col : cols) map.score[cell++] = weighted_mean(given, row, col);
-  return map;
-}
-
-Result<Map> couple_features(Threads& threads, std::span<const float> features,
-                            std::span<const float> query, Grid grid) {
-  if (grid.rows < 1 || grid.cols < 1 || query.empty() ||
-      features.size() != static_cast<size_t>(grid.cells()) * query.size())
-    return bad_input(
-        fmt::format("coupling: {} feature values for {} cells and a query of {}; give "
-                    "cells x query values",
-                    features.size(), grid.cells(), query.size()));
-  const double query_norm = std::sqrt(dot(query.data(), query.data(), query.size()));
-  if (!std::isfinite(query_norm) || query_norm == 0)
-    return bad_input(
-        fmt::format("coupling: a query vector of length {} has no direction; give finite "
-                    "values, not all zero",
-                    query_norm));
-  Map map(grid);
-  constexpr int64_t kChunkCells = 64;
-  threads.for_each(grid.cells(), kChunkCells, [&](int64_t begin, int64_t end) {
-    for (auto cell = static_cast<size_t>(begin); cell < static_cast<size_t>(end); ++cell) {
-      const float* feature = features.data() + cell * query.size();
-      const double norm = std::sqrt(dot(feature, feature, query.size()));
-      const double cosine = dot(feature, query.data(), query.size()) / (norm * query_norm);
-      // Not a number compares false, which leaves the 0 of a feature without direction.
-      if (cosine > 0) map.score[cell] = static_cast<uint16_t>(std::min(1.0, cosine) * 65535 + 0.5);
-    }
-  });
   return map;
 }
 

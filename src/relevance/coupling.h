@@ -5,7 +5,6 @@
 
 #include <span>
 
-#include "base/threads.h"
 #include "fovea/result.h"
 #include "fovea/words.h"
 
@@ -22,15 +21,5 @@ Map couple_map_reference(const Map& given, Size canvas, int level);
 // at a point and 1/2 a tenth of the longer side away. For a gaze that is given instead of a
 // question.
 Map couple_points(std::span<const Point> points, Size canvas);
-
-// max(0, cos(feature, query)) for every cell. Unrelated features lie near a right angle to the
-// query, so 0 there says "nothing to do with it"; (1 + cos) / 2 would call them half related, and
-// what points the other way is no less related than that. A cell whose feature has no direction
-// (all zero, or a value that is not finite) scores 0; a query without one is an error. features:
-// [rows * cols][query.size()]
-Result<Map> couple_features(Threads& threads, std::span<const float> features,
-                            std::span<const float> query, Grid grid);
-Map couple_features_reference(std::span<const float> features, std::span<const float> query,
-                              Grid grid);
 
 }  // namespace fovea

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cmath>
+#include <algorithm>
 
 #include "relevance/coupling.h"
 #include "relevance/coupling_span.h"
@@ -24,26 +24,6 @@ Map couple_map_reference(const Map& given, Size canvas, int level) {
       }
       map.at(row, col) = static_cast<uint16_t>(std::min(65535.0, sum / weight + 0.5));
     }
-  }
-  return map;
-}
-
-Map couple_features_reference(std::span<const float> features, std::span<const float> query,
-                              Grid grid) {
-  Map map(grid);
-  for (size_t cell = 0; cell < map.score.size(); ++cell) {
-    double dot = 0;
-    double feature_square = 0;
-    double query_square = 0;
-    for (size_t i = 0; i < query.size(); ++i) {
-      const double f = features[cell * query.size() + i];
-      const double q = query[i];
-      dot += f * q;
-      feature_square += f * f;
-      query_square += q * q;
-    }
-    const double cosine = dot / (std::sqrt(feature_square) * std::sqrt(query_square));
-    if (cosine > 0) map.score[cell] = static_cast<uint16_t>(std::min(1.0, cosine) * 65535 + 0.5);
   }
   return map;
 }

@@ -3,8 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <limits>
 #include <random>
 #include <vector>
 
@@ -16,14 +14,6 @@ Map random_map(Grid grid, uint32_t seed) {
   Map map(grid);
   for (uint16_t& score : map.score) score = static_cast<uint16_t>(random());
   return map;
-}
-
-std::vector<float> random_values(size_t count, uint32_t seed) {
-  std::mt19937 random(seed);
-  std::normal_distribution<float> normal;
-  std::vector<float> values(count);
-  for (float& value : values) value = normal(random);
-  return values;
 }
 
 TEST(CoupleMap, EqualsTheReferenceBetweenAnyTwoGrids) {
@@ -99,78 +89,6 @@ TEST(CouplePoints, IsOneAtAPointHalfATenthOfTheLongerSideAwayAndFollowsTheNeares
   EXPECT_EQ(map.at(2, 0), map.at(0, 2));
   EXPECT_LT(map.at(5, 10), 500) << "far from both";
   EXPECT_EQ(couple_points({}, canvas).score, std::vector<uint16_t>(200, 0)) << "no points, nothing";
-}
-
-TEST(CoupleFeatures, AgreesWithTheReferenceForAnyLength) {
-  Threads threads(2);
-  const Grid grid{5, 13};
-  for (const size_t dim : {1, 2, 7, 8, 9, 64, 1023}) {
-    const auto features = random_values(static_cast<size_t>(grid.cells()) * dim, 7);
-    const auto query = random_values(dim, 8);
-    const Result<Map> fast = couple_features(threads, features, query, grid);
-    ASSERT_TRUE(fast);
-    const Map plain = couple_features_reference(features, query, grid);
-    // The sums differ in order alone, 1e-13 of the score: at most the rounding to a step differs.
-    for (size_t i = 0; i < plain.score.size(); ++i)
-      EXPECT_NEAR(fast->score[i], plain.score[i], 1) << "dim " << dim << " cell " << i;
-  }
-}
-
-TEST(CoupleFeatures, AlongTheQueryIsOneAcrossOrAgainstItIsZero) {
-  Threads threads(1);
-  const std::vector<float> query = {3, 4};
-  const std::vector<float> features = {6, 8, -4, 3, -3, -4, 4, 3};
-  const Result<Map> map = couple_features(threads, features, query, {2, 2});
-  ASSERT_TRUE(map);
-  EXPECT_EQ(map->score, (std::vector<uint16_t>{65535, 0, 0, 62914}));  // 24/25
-}
-
-TEST(CoupleFeatures, OnlyDirectionsMatterFromTheSmallestToTheLargestFloats) {
-  Threads threads(1);
-  const std::vector<float> query = {1e38F, 2e38F, -3e38F};
-  std::vector<float> features;
-  for (const float scale : {1e-45F, 1e-20F, 1.0F, 1e37F})
-    for (const float value : {1.0F, 2.0F, -3.0F}) features.push_back(value * scale);
-  const Result<Map> map = couple_features(threads, features, query, {1, 4});
-  ASSERT_TRUE(map);
-  for (const uint16_t score : map->score) EXPECT_EQ(score, 65535);
-}
-
-TEST(CoupleFeatures, AFeatureWithoutDirectionScoresZero) {
-  Threads threads(1);
-  const float nan = std::numeric_limits<float>::quiet_NaN();
-  const float inf = std::numeric_limits<float>::infinity();
-  const std::vector<float> features = {0, 0, nan, 1, inf, 1, -inf, inf, 1, 1};
-  const Result<Map> map = couple_features(threads, features, std::vector<float>{1, 1}, {5, 1});
-  ASSERT_TRUE(map);
-  EXPECT_EQ(map->score, (std::vector<uint16_t>{0, 0, 0, 0, 65535}));
-}
-
-TEST(CoupleFeatures, RefusesAQueryWithoutDirectionAndWrongCounts) {
-  Threads threads(1);
-  const std::vector<float> features(6, 1.0F);
-  const float nan = std::numeric_limits<float>::quiet_NaN();
-  for (const auto& query : {std::vector<float>{0, 0}, std::vector<float>{nan, 1}}) {
-    const Result<Map> map = couple_features(threads, features, query, {1, 3});
-    ASSERT_FALSE(map);
-    EXPECT_NE(map.error().message.find("no direction"), std::string::npos);
-  }
-  EXPECT_FALSE(couple_features(threads, features, std::vector<float>{}, {1, 3}));
-  EXPECT_FALSE(couple_features(threads, features, std::vector<float>{1, 1}, {2, 2}));
-  EXPECT_FALSE(couple_features(threads, {}, std::vector<float>{1, 1}, {0, 0}));
-}
-
-TEST(CoupleFeatures, IsTheSameForAnyNumberOfThreads) {
-  const Grid grid{40, 30};
-  const auto features = random_values(static_cast<size_t>(grid.cells()) * 33, 1);
-  const auto query = random_values(33, 2);
-  Threads one(1);
-  const Result<Map> expected = couple_features(one, features, query, grid);
-  ASSERT_TRUE(expected);
-  for (const int count : {2, 3, 8}) {
-    Threads threads(count);
-    EXPECT_EQ(couple_features(threads, features, query, grid)->score, expected->score) << count;
-  }
 }
 
 }  // namespace

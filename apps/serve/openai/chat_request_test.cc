@@ -136,13 +136,14 @@ TEST(ParseChatCall, TakesEveryKey) {
        [](C c) { return c.enable_thinking == false; }},
       {R"("modalities":["text"])", [](C c) { return c.model.empty(); }},
       {R"("fovea":{"budget":128,"looks":3,"plan":"quadtree","look":"crops","balance":"sum",)"
-       R"("sure":0.5,"trace":true,"attention":"local3","attention_text":"prefix","unknown":1})",
+       R"("sure":0.5,"trace":true,"attention":"local3","attention_text":"prefix","kv":"int8",)"
+       R"("relook":0.25,"unknown":1})",
        [](C c) {
          const AskOptions& o = c.request.options;
          return o.budget_tokens == 128 && o.looks == 3 && o.plan == "quadtree" &&
                 o.look == "crops" && o.balance == "sum" && o.sure == 0.5 && c.trace &&
                 o.attention && o.answer_attention && o.tower_attention == "local3" &&
-                o.text_attention == "prefix";
+                o.text_attention == "prefix" && o.kv == "int8" && o.relook == 0.25;
        }},
       // Ignored, whatever they hold.
       {R"("user":1,"metadata":[],"store":true,"service_tier":"x","prompt_cache_key":"k",)"

@@ -140,10 +140,12 @@ Fault read_look(const Fields& body, PictureDetail detail, ChatCall& call) {
   if (auto fault = fovea.read("look", options.look)) return fault;
   if (auto fault = fovea.read("balance", options.balance)) return fault;
   if (auto fault = fovea.read("sure", NumberRange{0, 1}, options.sure)) return fault;
+  if (auto fault = fovea.read("relook", NumberRange{0, 1}, options.relook)) return fault;
   if (auto fault = fovea.read("attention", options.tower_attention)) return fault;
   if (auto fault = fovea.read("attention_text", options.text_attention)) return fault;
   if (auto fault = fovea.read("keep", NumberRange{0, 1}, options.keep)) return fault;
   if (auto fault = fovea.read("forget", options.forget)) return fault;
+  if (auto fault = fovea.read("kv", options.kv)) return fault;
   if (auto fault = fovea.read("trace", call.trace)) return fault;
   options.attention = call.trace;
   options.answer_attention = call.trace;

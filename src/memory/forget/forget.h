@@ -9,6 +9,7 @@
 #include "base/threads.h"
 #include "memory/forget/kept_rows.h"
 #include "memory/forget/policies.h"
+#include "ops/key_format.h"
 #include "ops/paged_keys.h"
 
 namespace fovea {
@@ -35,11 +36,14 @@ struct ForgetScene {
   std::span<const ForgetLayer> layers;
 
   int64_t tokens() const { return static_cast<int64_t>(at.size()); }
-  const float* key(const ForgetLayer& layer, int head, int64_t token) const {
-    return layer.keys.key(head, layer.first_row + at[static_cast<size_t>(token)]);
+  // Into out[head_dim].
+  void read_key(const ForgetLayer& layer, int head, int64_t token, float* out) const {
+    const int64_t row = layer.first_row + at[static_cast<size_t>(token)];
+    widen_rows(layer.keys.format, layer.keys.stored_key(head, row), 1, layer.keys.head_dim, out);
   }
-  const float* value(const ForgetLayer& layer, int head, int64_t token) const {
-    return key(layer, head, token) + layer.keys.value_after_key();
+  void read_value(const ForgetLayer& layer, int head, int64_t token, float* out) const {
+    const int64_t row = layer.first_row + at[static_cast<size_t>(token)];
+    widen_rows(layer.keys.format, layer.keys.stored_value(head, row), 1, layer.keys.head_dim, out);
   }
 };
 

@@ -87,17 +87,22 @@ std::vector<std::vector<double>> features_of(const ForgetScene& scene, const For
   for (const bool value : {false, true}) {
     if (value && !values) break;
     double squares = 0;
+    const auto row_of = [&](int head, int64_t t) {
+      std::vector<float> row(static_cast<size_t>(layer.keys.head_dim));
+      if (value)
+        scene.read_value(layer, head, t, row.data());
+      else
+        scene.read_key(layer, head, t, row.data());
+      return row;
+    };
     for (int64_t t = 0; t < scene.tokens(); ++t)
       for (int head = 0; head < layer.keys.kv_heads; ++head)
-        for (int d = 0; d < layer.keys.head_dim; ++d)
-          squares +=
-              std::pow((value ? scene.value(layer, head, t) : scene.key(layer, head, t))[d], 2);
+        for (const float one : row_of(head, t)) squares += std::pow(one, 2);
     const double scale = !values ? 1 : squares > 0 ? 1 / std::sqrt(squares) : 0;
     for (int64_t t = 0; t < scene.tokens(); ++t)
       for (int head = 0; head < layer.keys.kv_heads; ++head)
-        for (int d = 0; d < layer.keys.head_dim; ++d)
-          features[static_cast<size_t>(t)].push_back(
-              scale * (value ? scene.value(layer, head, t) : scene.key(layer, head, t))[d]);
+        for (const float one : row_of(head, t))
+          features[static_cast<size_t>(t)].push_back(scale * one);
   }
   return features;
 }

@@ -75,9 +75,9 @@ double spread(const Case& given, size_t layer, const KeptRows& kept) {
           double count = 0;
           for (size_t t = 0; t < kept.row_of.size(); ++t) {
             if (kept.row_of[t] != row) continue;
-            const auto token = static_cast<int64_t>(t);
-            const double x = (value ? given.scene().value(given.seen[layer], head, token)
-                                    : given.scene().key(given.seen[layer], head, token))[d];
+            const PagedKeys& rows = given.seen[layer].keys;  // of f32
+            const int64_t at = given.seen[layer].first_row + given.scene().at[t];
+            const double x = (value ? rows.value(head, at) : rows.key(head, at))[d];
             mean += x, squares += x * x, ++count;
           }
           sum += squares - mean * mean / count;

@@ -8,6 +8,7 @@
 
 #include "base/buffer.h"
 #include "memory/forget/choices.h"
+#include "memory/forget/row_distance.h"
 
 namespace fovea {
 namespace {
@@ -72,20 +73,24 @@ class Merging {
   // Keys of all heads, then values, each over their mean square: both count alike.
   void copy_rows(const ForgetScene& scene, const ForgetLayer& layer) {
     const auto dim = static_cast<size_t>(layer.keys.head_dim);
+    const size_t half = width_ / 2;
     std::array<double, 2> squares{};
     for (size_t t = 0; t < tokens_; ++t) {
       float* row = sums_.data() + t * width_;
       for (int head = 0; head < layer.keys.kv_heads; ++head, row += dim) {
-        std::copy_n(scene.key(layer, head, static_cast<int64_t>(t)), dim, row);
-        std::copy_n(scene.value(layer, head, static_cast<int64_t>(t)), dim, row + width_ / 2);
+        scene.read_key(layer, head, static_cast<int64_t>(t), row);
+        scene.read_value(layer, head, static_cast<int64_t>(t), row + half);
+      }
+      for (size_t i = 0; i < 2; ++i) {
+        const float* part = sums_.data() + t * width_ + i * half;
+        squares[i] += double{squares_apart(part, 1, part, 0, static_cast<int64_t>(half))};
       }
     }
-    for (size_t i = 0; i < sums_.size(); ++i)
-      squares[i % width_ / (width_ / 2)] += double{sums_[i]} * sums_[i];
     std::array<float, 2> scales{};
     for (size_t i = 0; i < 2; ++i)
       scales[i] = squares[i] > 0 ? static_cast<float>(1 / std::sqrt(squares[i])) : 0;
-    for (size_t i = 0; i < sums_.size(); ++i) sums_[i] *= scales[i % width_ / (width_ / 2)];
+    for (size_t i = 0; i < 2 * tokens_; ++i)
+      for (size_t d = 0; d < half; ++d) sums_[i * half + d] *= scales[i % 2];
   }
 
   int32_t changes(int32_t a, int32_t b) const {
@@ -101,23 +106,13 @@ class Merging {
     return token;
   }
 
-  // Eight sums side by side, which a compiler makes vectors of.
   Pair pair(int32_t a, int32_t b) const {
-    constexpr size_t kSums = 8;
     const float* row_a = sums_.data() + static_cast<size_t>(a) * width_;
     const float* row_b = sums_.data() + static_cast<size_t>(b) * width_;
     const float size_a = sizes_[static_cast<size_t>(a)];
     const float size_b = sizes_[static_cast<size_t>(b)];
-    const float part_a = 1 / size_a;
-    const float part_b = 1 / size_b;
-    std::array<float, kSums> sums{};
-    for (size_t i = 0; i < width_; i += kSums)  // head_dim is a multiple of 4, and of two kinds
-      for (size_t j = 0; j < kSums; ++j) {
-        const float apart = row_a[i + j] * part_a - row_b[i + j] * part_b;
-        sums[j] += apart * apart;
-      }
-    float distance = 0;
-    for (const float sum : sums) distance += sum;
+    const float distance =
+        squares_apart(row_a, 1 / size_a, row_b, 1 / size_b, static_cast<int64_t>(width_));
     return {distance * size_a * size_b / (size_a + size_b), a, b, changes(a, b)};
   }
 

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "memory/forget/choices.h"
+#include "memory/forget/row_distance.h"
 
 namespace fovea {
 namespace {
@@ -15,18 +16,17 @@ std::vector<double> distances(const ForgetScene& scene, const ForgetLayer& layer
                               std::span<const int32_t> tokens) {
   const size_t count = tokens.size();
   std::vector<double> all(count * count);
+  const auto dim = static_cast<size_t>(layer.keys.head_dim);
+  const size_t width = static_cast<size_t>(layer.keys.kv_heads) * dim;
+  std::vector<float> keys(count * width);
   for (size_t i = 0; i < count; ++i)
-    for (size_t j = 0; j < i; ++j) {
-      double sum = 0;
-      for (int head = 0; head < layer.keys.kv_heads; ++head) {
-        const float* a = scene.key(layer, head, tokens[i]);
-        const float* b = scene.key(layer, head, tokens[j]);
-        float part = 0;
-        for (int d = 0; d < layer.keys.head_dim; ++d) part += (a[d] - b[d]) * (a[d] - b[d]);
-        sum += part;
-      }
-      all[i * count + j] = all[j * count + i] = sum;
-    }
+    for (int head = 0; head < layer.keys.kv_heads; ++head)
+      scene.read_key(layer, head, tokens[i],
+                     keys.data() + i * width + static_cast<size_t>(head) * dim);
+  for (size_t i = 0; i < count; ++i)
+    for (size_t j = 0; j < i; ++j)
+      all[i * count + j] = all[j * count + i] = squares_apart(
+          keys.data() + i * width, 1, keys.data() + j * width, 1, static_cast<int64_t>(width));
   return all;
 }
 

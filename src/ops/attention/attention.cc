@@ -15,7 +15,7 @@ AttentionJob make_job(const float* q, int64_t q_stride, int64_t queries, const P
                       const AttentionParams& params) {
   FOVEA_CHECK(params.heads > 0 && kv.kv_heads > 0 && params.heads % kv.kv_heads == 0);
   FOVEA_CHECK(kv.head_dim % 4 == 0 && kv.head_dim > 0 && kv.head_dim <= kMaxHeadDim);
-  FOVEA_CHECK(kv.page_tokens >= kv.size || kv.page_tokens % PagedKeys::kPageStep == 0);
+  FOVEA_CHECK(kv.page_tokens >= kv.size || kv.page_tokens % PagedKeys::step_of(kv.format) == 0);
   FOVEA_CHECK(kv.size > 0 && (!params.causal || params.first_query >= 0));
   return {.q = q,
           .q_stride = q_stride,

@@ -63,12 +63,13 @@ bool right(const Shape& shape, const float* q, const PagedKeys& kv, const Attent
 }
 
 // Keys and values in pages of so many tokens.
-KeyValues keys_of(const Shape& shape, int64_t page_tokens, std::mt19937& random) {
+KeyValues keys_of(const Shape& shape, int64_t page_tokens, std::mt19937& random,
+                  KeyFormat format = KeyFormat::kF32) {
   const int64_t page_bytes = page_values(shape.kv_heads, shape.head_dim, page_tokens) *
                              static_cast<int64_t>(sizeof(float));
   const auto pool = std::make_shared<PagePool>(PagePool::Settings{
       .page_bytes = page_bytes, .capacity_bytes = std::numeric_limits<int64_t>::max()});
-  KeyValues kv(std::make_shared<Reservation>(pool), shape.kv_heads, shape.head_dim);
+  KeyValues kv(std::make_shared<Reservation>(pool), shape.kv_heads, shape.head_dim, format);
   const int64_t stride = int64_t{shape.kv_heads} * shape.head_dim;
   constexpr int64_t kAtOnce = 1000;
   for (int64_t done = 0; done < shape.keys; done += kAtOnce) {
@@ -168,6 +169,46 @@ void run_pages(Bench& bench) {
       if (tokens == kPageTokens || shape.queries == 1) time_pages(bench, shape, tokens);
 }
 
+// Rows of another format against those of f32: measured alternately, the reference expected.
+void time_format(Bench& bench, const Shape& shape, const KeyFormatRow& format) {
+  const int64_t q_stride = int64_t{shape.heads} * shape.head_dim;
+  std::mt19937 random(3);
+  const auto q = random_values(static_cast<size_t>(shape.queries * q_stride), random);
+  std::mt19937 again = random;
+  const KeyValues stored = keys_of(shape, kPageTokens, random, format.format);
+  const KeyValues whole = keys_of(shape, kPageTokens, again);
+  const AttentionParams params = params_of(shape);
+  std::vector<float> out(static_cast<size_t>(shape.queries * q_stride));
+  const auto attend = [&](const KeyValues& kv) {
+    attention(bench.threads, q.data(), q_stride, shape.queries, kv.view(), params, out.data(),
+              q_stride);
+  };
+  attend(stored);
+  const bool verified = right(shape, q.data(), stored.view(), params, out.data());
+  std::vector<double> ratios;
+  std::vector<double> times;
+  constexpr int kRounds = 9;
+  for (int i = 0; i < kRounds; ++i) {
+    times.push_back(Bench::median_ms([&] { attend(stored); }, 3, 40));
+    ratios.push_back(Bench::median_ms([&] { attend(whole); }, 3, 40) / times.back());
+  }
+  std::sort(times.begin(), times.end());
+  std::sort(ratios.begin(), ratios.end());
+  bench.add(verified, {.name = fmt::format("attention/kv-{}/{}", format.name, shape.name),
+                       .value = times[kRounds / 2],
+                       .unit = "ms",
+                       .note = fmt::format(
+                           "{:.2f}x the speed of f32, {:.3f} of its bytes", ratios[kRounds / 2],
+                           static_cast<double>(row_bytes(format.format, shape.head_dim)) /
+                               static_cast<double>(row_bytes(KeyFormat::kF32, shape.head_dim)))});
+}
+
+void run_formats(Bench& bench) {
+  for (const Shape& shape : kPagedShapes)
+    for (const KeyFormatRow& format : key_formats())
+      if (format.format != KeyFormat::kF32 && shape.keys > 1000) time_format(bench, shape, format);
+}
+
 void run_attention(Bench& bench) {
   std::vector<int64_t> targets = hwy::SupportedAndGeneratedTargets();
   targets.resize(std::min<size_t>(targets.size(), 1));  // the best one
@@ -183,6 +224,7 @@ void run_attention(Bench& bench) {
 
 const BenchRegistration kRegistration("ops", "attention", run_attention);
 const BenchRegistration kPages("ops", "attention-pages", run_pages);
+const BenchRegistration kFormats("ops", "attention-kv", run_formats);
 
 }  // namespace
 }  // namespace fovea

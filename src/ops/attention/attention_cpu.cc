@@ -69,11 +69,13 @@ void AttendRows(const AttentionJob& job, int kv_head, int64_t begin, int64_t end
   const size_t block_values = static_cast<size_t>(kBlockRows) * head_dim;
   const size_t spare_values = static_cast<size_t>(kMaxPassKeys) * head_dim;
   constexpr size_t kScores = static_cast<size_t>(kKeyBlock + kMaxPassKeys) * kMaxTileRows;
-  float* memory = attention_scratch(ScratchUse::kTile, 2 * block_values + spare_values + kScores);
+  float* memory = attention_scratch(
+      ScratchUse::kTile, 2 * block_values + spare_values + kScores + KeyRuns::wide_values(*job.kv));
   float* transposed = memory;
   float* result = transposed + block_values;
   float* scores = result + block_values;
   float* spare = scores + kScores;
+  float* wide = spare + spare_values;
   std::memset(result, 0, block_values * sizeof(float));
 
   Tile tiles[kMaxTiles];
@@ -98,7 +100,7 @@ void AttendRows(const AttentionJob& job, int kv_head, int64_t begin, int64_t end
   const int64_t keys = job.limit(end - 1);
   for (int64_t first = 0; first < keys; first += kKeyBlock) {
     const int count = static_cast<int>(std::min<int64_t>(kKeyBlock, keys - first));
-    const KeyBlock block{KeyRuns(*job.kv, kv_head, first, count), first, count, bias};
+    const KeyBlock block{KeyRuns(*job.kv, kv_head, first, count, wide), first, count, bias};
     ScaleBias(job.params->key_bias, first, block.count, bias);
     for (int i = 0; i < tile_count; ++i) {
       if (tiles[i].vecs == 1)

@@ -12,6 +12,7 @@
 #include "hwy/cache_control.h"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
+#include "ops/key_format_inl.h"
 #include "ops/math_inl.h"
 
 #ifndef FOVEA_ATTENTION_FEW_CPU_ONCE
@@ -27,6 +28,7 @@ constexpr int kNearKeys = 8;
 // by 3 %, with twice as much everything by 6 %.
 constexpr int kFarKeys = 64;
 static_assert(PagedKeys::kPageStep % kNearKeys == 0 && kPartKeys % kNearKeys == 0);
+static_assert(PagedKeys::kNarrowPageStep % kNearKeys == 0);
 constexpr float kNoScore = -1e30f;
 
 // What a part of the keys says about a row: its greatest score, the sum of 2^(score - greatest),
@@ -46,10 +48,11 @@ using D4 = hn::CappedTag<float, 4>;  // head_dim is a multiple of 4
 using V = hn::Vec<D>;
 constexpr int kLanes = static_cast<int>(hn::MaxLanes(D()));
 
-// scores[r][j] = rows[r] . keys[j].
-template <int kRows, int kKeys>
-HWY_INLINE void Dots(const float* HWY_RESTRICT rows, const float* HWY_RESTRICT keys, int head_dim,
-                     float* HWY_RESTRICT scores) {
+// scores[r][j] = rows[r] . keys[j], without the scales of the keys.
+template <KeyFormat kFormat, int kRows, int kKeys>
+HWY_INLINE void Dots(const float* HWY_RESTRICT rows, const std::byte* HWY_RESTRICT keys,
+                     int head_dim, float* HWY_RESTRICT scores) {
+  constexpr int kBytes = value_bytes(kFormat);
   const D d;
   const D4 d4;
   V sums[kRows][kKeys];
@@ -62,7 +65,7 @@ HWY_INLINE void Dots(const float* HWY_RESTRICT rows, const float* HWY_RESTRICT k
   for (; c + kLanes <= head_dim; c += kLanes) {
     HWY_UNROLL(4)
     for (int j = 0; j < kKeys; ++j) {
-      const V key = hn::LoadU(d, keys + j * head_dim + c);
+      const V key = LoadStored<kFormat>(d, keys + (j * head_dim + c) * kBytes);
       HWY_UNROLL(2)
       for (int r = 0; r < kRows; ++r)
         sums[r][j] = hn::MulAdd(key, hn::LoadU(d, rows + r * head_dim + c), sums[r][j]);
@@ -74,18 +77,19 @@ HWY_INLINE void Dots(const float* HWY_RESTRICT rows, const float* HWY_RESTRICT k
     for (int j = 0; j < kKeys; ++j) {
       float sum = hn::GetLane(hn::SumOfLanes(d, sums[r][j]));
       for (int rest = c; rest < head_dim; rest += static_cast<int>(hn::Lanes(d4)))
-        sum += hn::GetLane(hn::SumOfLanes(d4, hn::Mul(hn::LoadU(d4, rows + r * head_dim + rest),
-                                                      hn::LoadU(d4, keys + j * head_dim + rest))));
+        sum += hn::GetLane(hn::SumOfLanes(
+            d4, hn::Mul(hn::LoadU(d4, rows + r * head_dim + rest),
+                        LoadStored<kFormat>(d4, keys + (j * head_dim + rest) * kBytes))));
       scores[r * kPartKeys + j] = sum;
     }
   }
 }
 
 // result[r] += sum over t of weights[r][t] * values[t], for kVecs vectors of the head from column
-// 0.
-template <int kRows, int kVecs, class Tag>
+// 0; the weights hold the scales of the values.
+template <KeyFormat kFormat, int kRows, int kVecs, class Tag>
 HWY_INLINE void AddColumns(Tag d, const float* HWY_RESTRICT weights,
-                           const float* HWY_RESTRICT values, int count, int head_dim,
+                           const std::byte* HWY_RESTRICT values, int count, int head_dim,
                            int64_t result_stride, float* HWY_RESTRICT result) {
   const int lanes = static_cast<int>(hn::Lanes(d));
   hn::Vec<Tag> sums[kRows][kVecs];
@@ -98,7 +102,8 @@ HWY_INLINE void AddColumns(Tag d, const float* HWY_RESTRICT weights,
   for (int t = 0; t < count; ++t) {
     HWY_UNROLL(4)
     for (int v = 0; v < kVecs; ++v) {
-      const auto value = hn::LoadU(d, values + t * head_dim + v * lanes);
+      const auto value =
+          LoadStored<kFormat>(d, values + (t * head_dim + v * lanes) * value_bytes(kFormat));
       HWY_UNROLL(2)
       for (int r = 0; r < kRows; ++r)
         sums[r][v] = hn::MulAdd(hn::Set(d, weights[r * kPartKeys + t]), value, sums[r][v]);
@@ -112,24 +117,38 @@ HWY_INLINE void AddColumns(Tag d, const float* HWY_RESTRICT weights,
   }
 }
 
-template <int kRows>
-HWY_INLINE void ScoreRows(const float* rows, const float* keys, int count, int head_dim,
+template <KeyFormat kFormat, int kRows>
+HWY_INLINE void ScoreRows(const float* rows, const std::byte* keys, int count, int head_dim,
                           float* scores) {
+  const int row = head_dim * value_bytes(kFormat);
   int t = 0;
-  for (; t + 4 <= count; t += 4) Dots<kRows, 4>(rows, keys + t * head_dim, head_dim, scores + t);
-  for (; t < count; ++t) Dots<kRows, 1>(rows, keys + t * head_dim, head_dim, scores + t);
+  for (; t + 4 <= count; t += 4)
+    Dots<kFormat, kRows, 4>(rows, keys + t * row, head_dim, scores + t);
+  for (; t < count; ++t) Dots<kFormat, kRows, 1>(rows, keys + t * row, head_dim, scores + t);
 }
 
-template <int kRows>
-HWY_INLINE void AddRows(const float* weights, const float* values, int count, int head_dim,
+template <KeyFormat kFormat, int kRows>
+HWY_INLINE void AddRows(const float* weights, const std::byte* values, int count, int head_dim,
                         int64_t stride, float* result) {
+  constexpr int kBytes = value_bytes(kFormat);
   int c = 0;
   for (; c + 4 * kLanes <= head_dim; c += 4 * kLanes)
-    AddColumns<kRows, 4>(D(), weights, values + c, count, head_dim, stride, result + c);
+    AddColumns<kFormat, kRows, 4>(D(), weights, values + c * kBytes, count, head_dim, stride,
+                                  result + c);
   for (; c + kLanes <= head_dim; c += kLanes)
-    AddColumns<kRows, 1>(D(), weights, values + c, count, head_dim, stride, result + c);
+    AddColumns<kFormat, kRows, 1>(D(), weights, values + c * kBytes, count, head_dim, stride,
+                                  result + c);
   for (; c < head_dim; c += static_cast<int>(hn::Lanes(D4())))
-    AddColumns<kRows, 1>(D4(), weights, values + c, count, head_dim, stride, result + c);
+    AddColumns<kFormat, kRows, 1>(D4(), weights, values + c * kBytes, count, head_dim, stride,
+                                  result + c);
+}
+
+// Of a row, what stands for keys times their scales.
+template <KeyFormat kFormat>
+HWY_INLINE void ApplyScales(const uint16_t* HWY_RESTRICT scales, int count,
+                            float* HWY_RESTRICT row) {
+  if constexpr (scale_bytes(kFormat) > 0)
+    for (int t = 0; t < count; ++t) row[t] *= widen_bf16(scales[t]);
 }
 
 // Scores become weights; what the row does not see, and the lanes after the last key, weigh 0.
@@ -155,24 +174,26 @@ void WeighRow(float* HWY_RESTRICT scores, int seen, int count, float* most_and_s
 
 // Asks for rows before they are needed: reading keys and values from memory takes two thirds of the
 // time. The next ones come into the nearest cache, those after some more into the second: the
-// machine's own guesses end with a page, and begin anew in the next one. `offset` leads from a key
+// machine's own guesses end with a page, and begin anew in the next one. `rows_at` leads from a key
 // to what is read.
-HWY_INLINE void FetchAhead(const AttentionJob& job, int kv_head, int64_t at, int64_t offset) {
-  constexpr int kLineValues = 16;
+template <KeyFormat kFormat, class RowsAt>
+HWY_INLINE void FetchAhead(const AttentionJob& job, int64_t at, const RowsAt& rows_at) {
+  constexpr int kLineBytes = 64;
   constexpr int kSecondCache = 2;  // of __builtin_prefetch
-  const int values = kNearKeys * job.head_dim;
+  const int bytes = kNearKeys * job.head_dim * value_bytes(kFormat);
   if (at + 2 * kNearKeys <= job.keys) {
-    const float* next = job.kv->key(kv_head, at + kNearKeys) + offset;
-    for (int i = 0; i < values; i += kLineValues) hwy::Prefetch(next + i);
+    const std::byte* next = rows_at(at + kNearKeys).values;
+    for (int i = 0; i < bytes; i += kLineBytes) hwy::Prefetch(next + i);
   }
   if (at + kFarKeys + kNearKeys <= job.keys) {
-    const float* far = job.kv->key(kv_head, at + kFarKeys) + offset;
-    for (int i = 0; i < values; i += kLineValues) __builtin_prefetch(far + i, 0, kSecondCache);
+    const std::byte* far = rows_at(at + kFarKeys).values;
+    for (int i = 0; i < bytes; i += kLineBytes) __builtin_prefetch(far + i, 0, kSecondCache);
   }
 }
 
 // The rows of a kv head against one part of its keys; part is [rows][part_values].
-void AttendPart(const AttentionJob& job, int kv_head, int64_t first_key, float* part) {
+template <KeyFormat kFormat>
+void AttendPartOf(const AttentionJob& job, int kv_head, int64_t first_key, float* part) {
   const int head_dim = job.head_dim;
   const int rows = static_cast<int>(job.rows());
   const int count = static_cast<int>(std::min(kPartKeys, job.keys - first_key));
@@ -181,19 +202,23 @@ void AttendPart(const AttentionJob& job, int kv_head, int64_t first_key, float* 
   float* scores =
       attention_scratch(ScratchUse::kTile, static_cast<size_t>(rows) * kPartKeys + row_values);
   float* scaled = scores + static_cast<size_t>(rows) * kPartKeys;
+  const auto keys_at = [&](int64_t key) { return job.kv->stored_key(kv_head, key); };
+  const auto values_at = [&](int64_t key) { return job.kv->stored_value(kv_head, key); };
   const float factor = job.params->scale * kLog2E;
   for (int r = 0; r < rows; ++r)
     for (int c = 0; c < head_dim; ++c) scaled[r * head_dim + c] = job.query(kv_head, r)[c] * factor;
 
   for (int t = 0; t < count; t += kNearKeys) {
     const int near = std::min(kNearKeys, count - t);
-    const float* keys = job.kv->key(kv_head, first_key + t);
-    FetchAhead(job, kv_head, first_key + t, 0);
+    const StoredRows keys = keys_at(first_key + t);
+    FetchAhead<kFormat>(job, first_key + t, keys_at);
+    float* to = scores + t;
     int r = 0;
     for (; r + 2 <= rows; r += 2)
-      ScoreRows<2>(scaled + r * head_dim, keys, near, head_dim, scores + r * kPartKeys + t);
+      ScoreRows<kFormat, 2>(scaled + r * head_dim, keys.values, near, head_dim, to + r * kPartKeys);
     if (r < rows)
-      ScoreRows<1>(scaled + r * head_dim, keys, near, head_dim, scores + r * kPartKeys + t);
+      ScoreRows<kFormat, 1>(scaled + r * head_dim, keys.values, near, head_dim, to + r * kPartKeys);
+    for (r = 0; r < rows; ++r) ApplyScales<kFormat>(keys.scales, near, to + r * kPartKeys);
   }
   for (int r = 0; r < rows; ++r) {
     float* row = scores + r * kPartKeys;
@@ -205,14 +230,27 @@ void AttendPart(const AttentionJob& job, int kv_head, int64_t first_key, float* 
   }
   for (int t = 0; t < count; t += kNearKeys) {
     const int near = std::min(kNearKeys, count - t);
-    const float* values = job.kv->value(kv_head, first_key + t);
-    FetchAhead(job, kv_head, first_key + t, job.kv->value_after_key());
+    const StoredRows values = values_at(first_key + t);
+    FetchAhead<kFormat>(job, first_key + t, values_at);
+    float* weights = scores + t;
+    for (int r = 0; r < rows; ++r)
+      ApplyScales<kFormat>(values.scales, near, weights + r * kPartKeys);
     int r = 0;
     for (; r + 2 <= rows; r += 2)
-      AddRows<2>(scores + r * kPartKeys + t, values, near, head_dim, stride, part + r * stride);
+      AddRows<kFormat, 2>(weights + r * kPartKeys, values.values, near, head_dim, stride,
+                          part + r * stride);
     if (r < rows)
-      AddRows<1>(scores + r * kPartKeys + t, values, near, head_dim, stride, part + r * stride);
+      AddRows<kFormat, 1>(weights + r * kPartKeys, values.values, near, head_dim, stride,
+                          part + r * stride);
   }
+}
+
+void AttendPart(const AttentionJob& job, int kv_head, int64_t first_key, float* part) {
+  const auto attend = job.kv->format == KeyFormat::kF32    ? &AttendPartOf<KeyFormat::kF32>
+                      : job.kv->format == KeyFormat::kBf16 ? &AttendPartOf<KeyFormat::kBf16>
+                      : job.kv->format == KeyFormat::kInt8 ? &AttendPartOf<KeyFormat::kInt8>
+                                                           : &AttendPartOf<KeyFormat::kFp8>;
+  attend(job, kv_head, first_key, part);
 }
 
 // Brings the parts of one row together, in their order.

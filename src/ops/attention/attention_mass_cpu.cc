@@ -46,17 +46,21 @@ namespace {
 
 // What a thread works in, of which one tile is in use at a time.
 struct MassScratch {
-  explicit MassScratch(int head_dim) {
+  explicit MassScratch(const PagedKeys& kv) {
+    const int head_dim = kv.head_dim;
     const size_t transposed_values = static_cast<size_t>(kMaxTileRows) * head_dim;
     constexpr size_t kScores = static_cast<size_t>(kKeyBlock + kMaxPassKeys) * kMaxTileRows;
     const size_t spare_values = static_cast<size_t>(kMaxPassKeys) * head_dim;
-    transposed = attention_scratch(ScratchUse::kTile, transposed_values + kScores + spare_values);
+    transposed = attention_scratch(
+        ScratchUse::kTile, transposed_values + kScores + spare_values + KeyRuns::wide_values(kv));
     scores = transposed + transposed_values;
     spare = scores + kScores;
+    wide = spare + spare_values;
   }
   float* transposed;
   float* scores;
   float* spare;
+  float* wide;  // KeyRuns::wide_values()
 };
 
 template <int kVecs>
@@ -70,8 +74,8 @@ void SumTile(const AttentionJob& job, int kv_head, int64_t row, int count,
   for (int64_t first = 0; first < keys; first += kKeyBlock) {
     const int block = static_cast<int>(std::min<int64_t>(kKeyBlock, keys - first));
     ScaleBias(job.params->key_bias, first, block, bias);
-    Scores<kVecs>(scratch.transposed, KeyRuns(*job.kv, kv_head, first, block), bias, block,
-                  job.head_dim, scratch.spare, scratch.scores);
+    Scores<kVecs>(scratch.transposed, KeyRuns(*job.kv, kv_head, first, block, scratch.wide, false),
+                  bias, block, job.head_dim, scratch.spare, scratch.scores);
     MaskScores<kVecs>(state, static_cast<int32_t>(first), block, scratch.scores);
     Weights<kVecs, true, false>(state, block, scratch.scores);
   }
@@ -80,7 +84,7 @@ void SumTile(const AttentionJob& job, int kv_head, int64_t row, int count,
 // The first pass, for rows [begin, end) of a kv head.
 void SumRows(const AttentionJob& job, int kv_head, int64_t begin, int64_t end,
              const RowSums& sums) {
-  const MassScratch scratch(job.head_dim);
+  const MassScratch scratch(*job.kv);
   RowState state;
   for (int64_t row = begin; row < end;) {
     const int vecs = TileVecs(end - row);
@@ -127,8 +131,8 @@ void WeighTile(const AttentionJob& job, const float* query_parts, int kv_head, i
   }
   PackRows(job, kv_head, row, count, kVecs * kTileLanes, job.params->scale * kLog2E,
            scratch.transposed);
-  Scores<kVecs>(scratch.transposed, KeyRuns(*job.kv, kv_head, first, keys), block.bias, keys,
-                job.head_dim, scratch.spare, scratch.scores);
+  Scores<kVecs>(scratch.transposed, KeyRuns(*job.kv, kv_head, first, keys, scratch.wide, false),
+                block.bias, keys, job.head_dim, scratch.spare, scratch.scores);
   MaskScores<kVecs>(state, static_cast<int32_t>(first), keys, scratch.scores);
   for (int t = 0; t < keys; ++t) {
     TileVec sum = hn::Load(d, block.mass + t * kTileLanes);
@@ -165,7 +169,7 @@ void AddLanes(const float* lanes, int keys, float rows, float* sums) {
 // The second pass, for at most kKeyBlock keys: the weights of all rows, added up.
 void WeighKeys(const AttentionJob& job, const float* query_parts, int64_t first, int keys,
                const RowSums& sums, const BlockMass& out) {
-  const MassScratch scratch(job.head_dim);
+  const MassScratch scratch(*job.kv);
   HWY_ALIGN float bias[kKeyBlock + kMaxPassKeys];
   ScaleBias(job.params->key_bias, first, keys, bias);
   HWY_ALIGN float lanes[kKeyBlock * kTileLanes] = {};

@@ -8,8 +8,40 @@
 namespace fovea {
 namespace {
 
+// Keys and values as floats, whatever they are stored as.
+class WideKeys {
+ public:
+  explicit WideKeys(const PagedKeys& kv)
+      : size(kv.size), kv_heads(kv.kv_heads), head_dim(kv.head_dim) {
+    const auto values = static_cast<size_t>(kv.size * kv.kv_heads * kv.head_dim);
+    keys_.resize(values);
+    values_.resize(values);
+    for (int head = 0; head < kv.kv_heads; ++head)
+      for (int64_t t = 0; t < kv.size; ++t) {
+        widen_rows_reference(kv.format, kv.stored_key(head, t), 1, kv.head_dim,
+                             keys_.data() + at(head, t));
+        widen_rows_reference(kv.format, kv.stored_value(head, t), 1, kv.head_dim,
+                             values_.data() + at(head, t));
+      }
+  }
+  const float* key(int head, int64_t t) const { return keys_.data() + at(head, t); }
+  const float* value(int head, int64_t t) const { return values_.data() + at(head, t); }
+
+  const int64_t size;
+  const int kv_heads;
+  const int head_dim;
+
+ private:
+  size_t at(int head, int64_t t) const {
+    return static_cast<size_t>((int64_t{head} * size + t) * head_dim);
+  }
+
+  std::vector<float> keys_;
+  std::vector<float> values_;
+};
+
 // The softmax weights of one query and head over the keys it sees.
-std::vector<double> weights_of(const float* q, int64_t query, int head, const PagedKeys& kv,
+std::vector<double> weights_of(const float* q, int64_t query, int head, const WideKeys& kv,
                                const AttentionParams& params) {
   const int64_t keys = params.causal ? std::min(kv.size, params.first_query + query + 1) : kv.size;
   const int kv_head = head / (params.heads / kv.kv_heads);
@@ -29,8 +61,9 @@ std::vector<double> weights_of(const float* q, int64_t query, int head, const Pa
 
 }  // namespace
 
-void attention_reference(const float* q, int64_t q_stride, int64_t queries, const PagedKeys& kv,
+void attention_reference(const float* q, int64_t q_stride, int64_t queries, const PagedKeys& stored,
                          const AttentionParams& params, float* out, int64_t out_stride) {
+  const WideKeys kv(stored);
   for (int64_t i = 0; i < queries; ++i) {
     for (int head = 0; head < params.heads; ++head) {
       const auto weights = weights_of(q + i * q_stride, i, head, kv, params);
@@ -46,8 +79,10 @@ void attention_reference(const float* q, int64_t q_stride, int64_t queries, cons
 }
 
 void attention_mass_reference(const float* q, int64_t q_stride, int64_t queries,
-                              const PagedKeys& kv, const AttentionParams& params, int64_t key_begin,
-                              int64_t key_end, float* mass, const MassDetail& detail) {
+                              const PagedKeys& stored, const AttentionParams& params,
+                              int64_t key_begin, int64_t key_end, float* mass,
+                              const MassDetail& detail) {
+  const WideKeys kv(stored);
   std::vector<double> sums(static_cast<size_t>(key_end - key_begin));
   std::vector<double> standing_out(sums.size());
   for (int64_t i = 0; i < queries; ++i) {

@@ -39,7 +39,9 @@ struct Case {
   float largest_value = 0;
   float largest_score = 0;
 
-  Case(const Shape& shape, std::mt19937& random) : kv(shape.kv_heads, shape.head_dim) {
+  Case(const Shape& shape, std::mt19937& random, KeyFormat format = KeyFormat::kF32,
+       int page_tokens = 0)
+      : kv(shape.kv_heads, shape.head_dim, page_tokens, format) {
     q_stride = int64_t{shape.heads} * shape.head_dim + 3;
     const int64_t kv_stride = int64_t{shape.kv_heads} * shape.head_dim + 1;
     q = random_values(static_cast<size_t>(shape.queries * q_stride), random, shape.spread);
@@ -117,6 +119,42 @@ TEST(Attention, EqualsTheReferenceOnEveryTargetAndForAnyNumberOfThreads) {
             << target << ", " << name(shape) << ", " << thread_count << " threads";
       }
     });
+  }
+}
+
+// Rows of every format are what they say they are, also where they lie in pages.
+TEST(Attention, OverStoredRowsEqualsTheReferenceOnEveryTarget) {
+  constexpr int kPages[] = {0, PagedKeys::kNarrowPageStep, 56, 248};
+  Threads threads(2);
+  for (const KeyFormat format : {KeyFormat::kBf16, KeyFormat::kInt8, KeyFormat::kFp8}) {
+    std::mt19937 random(20);
+    int next = 0;
+    for (const Shape& shape : kShapes) {
+      const Case given(shape, random, format, kPages[next++ % std::size(kPages)]);
+      const int64_t width = int64_t{shape.heads} * shape.head_dim;
+      const auto count = static_cast<size_t>(shape.queries * width);
+      auto expected = poisoned(count);
+      attention_reference(given.q.data(), given.q_stride, shape.queries, given.kv.view(),
+                          given.params, expected.data(), width);
+      auto expected_mass = poisoned(static_cast<size_t>(shape.keys));
+      attention_mass_reference(given.q.data(), given.q_stride, shape.queries, given.kv.view(),
+                               given.params, 0, shape.keys, expected_mass.data());
+      on_every_target([&](const std::string& target) {
+        const std::string what = target + ", " + row_of(format).name + ", " + name(shape);
+        auto got = poisoned(count);
+        attention(threads, given.q.data(), given.q_stride, shape.queries, given.kv.view(),
+                  given.params, got.data(), width);
+        for (size_t i = 0; i < count; ++i)
+          ASSERT_NEAR(got[i], expected[i], given.tolerance()) << what << ", at " << i;
+        auto mass = poisoned(expected_mass.size());
+        attention_mass(threads, given.q.data(), given.q_stride, shape.queries, given.kv.view(),
+                       given.params, 0, shape.keys, mass.data());
+        for (size_t i = 0; i < mass.size(); ++i)
+          ASSERT_NEAR(mass[i], expected_mass[i],
+                      1e-9f + expected_mass[i] * (4e-6f + 4e-7f * given.largest_score))
+              << what << ", key " << i;
+      });
+    }
   }
 }
 

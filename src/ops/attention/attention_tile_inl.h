@@ -18,6 +18,7 @@
 #include "hwy/highway.h"
 #include "ops/attention/attention_job.h"
 #include "ops/attention/attention_transpose_inl.h"
+#include "ops/key_format_inl.h"
 #include "ops/math_inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -89,12 +90,33 @@ struct KeyRuns {
   static constexpr int kMostRuns = kKeyBlock / PagedKeys::kPageStep + 1;
 
   KeyRuns() = default;
-  KeyRuns(const PagedKeys& kv, int kv_head, int64_t first, int keys) {
+  // What is not f32 becomes so in `wide`, wide_values() of them: keys, then values, where `values`
+  // are wanted.
+  KeyRuns(const PagedKeys& kv, int kv_head, int64_t first, int keys, float* wide = nullptr,
+          bool values = true) {
+    if (kv.format != KeyFormat::kF32) {
+      run[runs++] = {wide, wide + int64_t{kKeyBlock} * kv.head_dim, keys};
+      for (int done = 0; done < keys;) {
+        const auto count = std::min<int64_t>(keys - done, kv.run(first + done));
+        float* to = wide + int64_t{done} * kv.head_dim;
+        WidenRows(kv.format, kv.stored_key(kv_head, first + done), count, kv.head_dim, to);
+        if (values)
+          WidenRows(kv.format, kv.stored_value(kv_head, first + done), count, kv.head_dim,
+                    to + int64_t{kKeyBlock} * kv.head_dim);
+        done += static_cast<int>(count);
+      }
+      return;
+    }
     for (int done = 0; done < keys; done += run[runs++].count) {
       const float* at = kv.key(kv_head, first + done);
       run[runs] = {at, at + kv.value_after_key(),
                    static_cast<int>(std::min<int64_t>(keys - done, kv.run(first + done)))};
     }
+  }
+
+  // Floats that a caller has ready for it.
+  static size_t wide_values(const PagedKeys& kv) {
+    return kv.format == KeyFormat::kF32 ? 0 : size_t{2 * kKeyBlock} * kv.head_dim;
   }
 
   KeyRun run[kMostRuns];
