@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Union
 
 from fovea import _fovea
-from fovea.errors import InputError
+from fovea.errors import InputError, wrong_type
 from fovea.options import AskOptions, ask_keywords, json_text
 from fovea.request import Stream, Ticket, answer_of
 from fovea.words import Answer, Info, Memory, Picture
@@ -153,8 +153,8 @@ def _messages(question: Question, pictures: int) -> list[tuple[str, list[str | i
     if isinstance(question, str):
         return [("user", [*range(pictures), question], "")]
     if isinstance(question, Mapping) or not isinstance(question, Sequence):
-        raise TypeError(f"a question is a text or a list of messages, not "
-                        f"{type(question).__name__}")
+        raise wrong_type(f"a question is a text or a list of messages, not "
+                         f"{type(question).__name__}")
     made = [_message(message) for message in question]
     named = {part for _, parts, _ in made for part in parts if isinstance(part, int)}
     unnamed = [number for number in range(pictures) if number not in named]
@@ -171,7 +171,7 @@ def _message(message: Any) -> tuple[str, list[str | int], str]:
     parts = [] if content is None else [content] if isinstance(content, str) else list(content)
     for part in parts:
         if isinstance(part, bool) or not isinstance(part, (str, int)):
-            raise TypeError(f"a message's content is a text, or a list of texts and of numbers of "
-                            f"pictures; it has {part!r}")
+            raise wrong_type(f"a message's content is a text, or a list of texts and of numbers of "
+                             f"pictures; it has {part!r}")
     calls = message.get("tool_calls")
     return message["role"], parts, json_text(calls) if calls else ""

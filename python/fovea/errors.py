@@ -3,6 +3,17 @@
 
 from __future__ import annotations
 
+from fovea import _fovea
+
+
+def one_line(text: str) -> str:
+    """What every message is, whatever it quotes: one printable line of at most 500 characters."""
+    return _fovea.one_line(text.encode("utf-8", "backslashreplace").decode())
+
+
+def wrong_type(message: str) -> TypeError:
+    return TypeError(one_line(message))
+
 
 class Error(Exception):
     """Of every error of the engine.
@@ -15,7 +26,7 @@ class Error(Exception):
     reason: str
 
     def __init__(self, message: str, reason: str = "other") -> None:
-        super().__init__(message)
+        super().__init__(one_line(message))
         self.reason = reason
 
     def __reduce__(self) -> tuple[type[Error], tuple[str, str]]:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fovea import _fovea
-from fovea.errors import InputError
+from fovea.errors import InputError, wrong_type
 from fovea.words import Plan
 
 Point = tuple[float, float]
@@ -151,7 +151,7 @@ def _known(options: Mapping[str, Any], names: frozenset[str]) -> dict[str, Any]:
         if name not in names:
             near = difflib.get_close_matches(name, names, 1)
             hint = f"; did you mean '{near[0]}'?" if near else ""
-            raise TypeError(f"there is no keyword '{name}'{hint}")
+            raise wrong_type(f"there is no keyword '{name}'{hint}")
     return {name: value for name, value in options.items() if value is not None}
 
 
@@ -239,7 +239,7 @@ def _map(value: Any) -> NDArray[np.uint16]:
 def _bits_of(mask: Mask) -> Callable[[list[int], int], bytes | None]:
     """The mask as the engine asks it: a bit for each of `count` tokens, the lowest first."""
     if not callable(mask):
-        raise TypeError(f"mask={mask!r}: give something that can be called")
+        raise wrong_type(f"mask={mask!r}: give something that can be called")
 
     def bits(ids: list[int], count: int) -> bytes | None:
         said = mask(ids)

@@ -34,8 +34,10 @@ void raise(const Error& error) {
 }
 
 void raise_type(const std::string& message) {
-  PyErr_SetString(PyExc_TypeError, message.c_str());
+  PyErr_SetString(PyExc_TypeError, one_line(message).c_str());
   throw nb::python_error();
 }
+
+std::string one_line(const std::string& text) { return bad_input(text).message; }
 
 }  // namespace fovea::python

@@ -176,11 +176,20 @@ def test_errors_carry_the_engines_line(engine, scene):
              (ValueError, {"max_pixels": 10}, "pixels"), (ValueError, {"tools": "{"}, "tools"),
              (TypeError, {"budget": "many"}, "budget='many'"), (TypeError, {"budget": 1.5}, "budget=1.5"),
              (TypeError, {"temperature": "hot"}, "temperature"), (TypeError, {"mask": 3}, "mask"),
-             (TypeError, {"budgte": 3}, "did you mean 'budget'"), (TypeError, {"trace": "x"}, "trace"))
+             (TypeError, {"budgte": 3}, "did you mean 'budget'"), (TypeError, {"trace": "x"}, "trace"),
+             # What they quote comes from elsewhere.
+             (TypeError, {"budget": np.zeros((9, 9))}, "budget=array"),
+             (TypeError, {"budget": "x" * 10_000}, "give a whole number"),
+             (TypeError, {"mask": np.zeros((9, 9))}, "can be called"),
+             (TypeError, {"\x1b[2J\n" * 1000: 3}, "there is no keyword"))
     for kind, options, line in cases:
         with pytest.raises(kind, match=line) as caught:
             engine.ask(scene.pixels, scene.question, **options)
-        assert "\n" not in str(caught.value)
+        assert str(caught.value).isprintable() and len(str(caught.value)) <= 500
+    with pytest.raises(TypeError, match="pictures; it has array") as caught:
+        engine.ask(scene.pixels, [{"role": "user", "content": [np.zeros((9, 9))]}])
+    assert str(caught.value).isprintable()
+    assert len(str(fovea.InputError("x\n" * 1000))) <= 500
     with pytest.raises(fovea.InputError) as caught:
         engine.ask(scene.pixels, "word " * 9000)
     assert caught.value.reason == "context"
