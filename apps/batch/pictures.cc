@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/list_folder.h"
+#include "base/read_file.h"
 
 namespace fovea::batch {
 namespace {
@@ -38,11 +39,11 @@ class Finder {
 
   Status visit(const fs::path& folder) {
     struct stat status {};
-    if (stat(folder.c_str(), &status) != 0) return wrong(folder, std::strerror(errno));
+    if (stat(folder.c_str(), &status) != 0) return wrong(folder, errno);
     if (!visited_.insert({status.st_dev, status.st_ino}).second) return Done{};
     std::error_code error;
     std::vector<std::string> names = list_folder(folder.string(), error);
-    if (error) return wrong(folder, error.message());
+    if (error) return wrong(folder, error.value());
     std::sort(names.begin(), names.end());
     for (const std::string& name : names) {
       if (name.starts_with('.')) continue;
@@ -60,8 +61,9 @@ class Finder {
   }
 
  private:
-  static Error wrong(const fs::path& folder, const std::string& what) {
-    return bad_input(fmt::format("cannot read the folder {}: {}", folder.string(), what));
+  static Error wrong(const fs::path& folder, int code) {
+    return error_of_reading(
+        code, fmt::format("cannot read the folder {}: {}", folder.string(), std::strerror(code)));
   }
 
   std::set<FolderId> visited_;

@@ -18,6 +18,7 @@
 #include <system_error>
 
 #include "base/list_folder.h"
+#include "base/read_file.h"
 #include "base/threads.h"
 #include "base/write_file.h"
 #include "fovea/command.h"
@@ -85,8 +86,10 @@ Result<std::vector<Image>> read_photos(const std::string& folder) {
       paths.push_back(std::move(path));
   }
   if (error || paths.empty())
-    return bad_input(
-        fmt::format("--photos {}: give a folder with .jpg, .png or .webp pictures", folder));
+    return error_of_reading(
+        error.value(),
+        fmt::format("--photos {}: {}; give a folder with .jpg, .png or .webp pictures", folder,
+                    error ? error.message() : "no pictures in it"));
   std::sort(paths.begin(), paths.end());
   paths.resize(std::min(paths.size(), kMostPhotos));
   std::vector<Image> photos;
@@ -228,9 +231,8 @@ Result<int> open_folder(const std::string& folder) {
   const int fd = error ? -1 : ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) {
     if (!error) error.assign(errno, std::generic_category());
-    return Error(
-        error == std::errc::no_space_on_device ? Error::Kind::kFailed : Error::Kind::kBadInput,
-        fmt::format("-o {}: cannot write a folder there: {}", folder, error.message()));
+    return Error(cannot_write(folder, error.value()).kind,
+                 fmt::format("-o {}: cannot write a folder there: {}", folder, error.message()));
   }
   if (lock_alone(fd)) return fd;
   ::close(fd);

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/test_descriptors.h"
 #include "eval/cards_questions.h"
 #include "eval/score.h"
 #include "places.h"
@@ -271,6 +272,14 @@ TEST_F(ReadQuestionsTest, FoldersInARingAreReadOnce) {
   fs::create_directory_symlink(".", folder_ / "again");
   fs::create_directory_symlink("in", folder_ / "other");
   EXPECT_EQ(read({.path = folder_.string()}).questions.size(), 1u);
+}
+
+TEST_F(ReadQuestionsTest, AFolderThatTheMachineCannotOpenIsNotWrongInput) {
+  write("q.jsonl", "{}");
+  const NoDescriptors none;
+  const auto set = read_questions({.path = folder_.string()});
+  ASSERT_FALSE(set);
+  EXPECT_EQ(set.error().kind, Error::Kind::kFailed) << set.error().message;
 }
 
 TEST_F(ReadQuestionsTest, WhatIsNoFileIsRefusedByItsKind) {

@@ -38,7 +38,7 @@ class Finder {
   // questions in two forms is read once. No folder is visited twice, so that links may form rings.
   Status visit(const fs::path& folder) {
     struct stat status {};
-    if (stat(folder.c_str(), &status) != 0) return wrong(folder, std::strerror(errno));
+    if (stat(folder.c_str(), &status) != 0) return wrong(folder, errno);
     if (!visited_.insert({status.st_dev, status.st_ino}).second) return Done{};
     std::vector<std::string> lines;
     std::vector<std::string> whole;
@@ -55,7 +55,7 @@ class Finder {
       else if (path.extension() == ".json")
         whole.push_back(path.string());
     }
-    if (error) return wrong(folder, error.message());
+    if (error) return wrong(folder, error.value());
     std::vector<std::string>& found = lines.empty() ? whole : lines;
     std::sort(found.begin(), found.end());
     std::sort(folders.begin(), folders.end());
@@ -68,8 +68,9 @@ class Finder {
   const std::vector<std::string>& files() const { return files_; }
 
  private:
-  static Error wrong(const fs::path& folder, const std::string& what) {
-    return bad_input(fmt::format("--data: cannot read the folder {}: {}", folder.string(), what));
+  static Error wrong(const fs::path& folder, int code) {
+    return error_of_reading(code, fmt::format("--data: cannot read the folder {}: {}",
+                                              folder.string(), std::strerror(code)));
   }
 
   std::set<FolderId> visited_;

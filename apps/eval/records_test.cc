@@ -12,6 +12,10 @@
 #include <fstream>
 #include <iterator>
 
+#include "base/test_descriptors.h"
+#include "kept/model_fingerprint.h"
+#include "places.h"
+
 namespace fovea::eval {
 namespace {
 
@@ -156,6 +160,24 @@ TEST_F(RecordsTest, PipesDevicesAndFoldersAreRefused) {
   std::filesystem::remove(path_);
   std::filesystem::create_symlink("/dev/full", path_);
   EXPECT_NE(open_error().find("no regular file"), std::string::npos);
+}
+
+TEST_F(RecordsTest, AFileThatTheMachineCannotOpenIsNotWrongInput) {
+  const NoDescriptors none;
+  const auto records = Records::open(path_, kSettings, 10);
+  ASSERT_FALSE(records);
+  EXPECT_EQ(records.error().kind, Error::Kind::kFailed) << records.error().message;
+}
+
+// Files that could not be listed are not left out: the rest would be another model's.
+TEST_F(RecordsTest, AModelThatTheMachineCannotListHasNoFingerprint) {
+  const std::string model = source_dir() + "/tests/fixtures/ask";
+  const auto good = kept::model_fingerprint(model);
+  ASSERT_TRUE(good) << good.error().message;
+  const NoDescriptors none;
+  const auto bad = kept::model_fingerprint(model);
+  ASSERT_FALSE(bad) << *bad;
+  EXPECT_EQ(bad.error().kind, Error::Kind::kFailed) << bad.error().message;
 }
 
 TEST_F(RecordsTest, AFullDiskKeepsWholeLinesAlone) {

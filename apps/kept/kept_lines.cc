@@ -56,8 +56,11 @@ Status KeptLines::open_file() {
   fd_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
                0666);  // without waiting, should it be a pipe
   struct stat status {};
-  if (fd_ < 0 || ::fstat(fd_, &status) != 0)
-    return bad_input(fmt::format("{}: {}", name(), std::strerror(errno)));
+  if (fd_ < 0 || ::fstat(fd_, &status) != 0) {
+    const int code = errno;  // a full disk is not the fault of who named the file
+    return Error(cannot_write(path_, code).kind,
+                 fmt::format("{}: {}", name(), std::strerror(code)));
+  }
   if (!S_ISREG(status.st_mode))
     return bad_input(fmt::format("{}: no regular file; give another", name()));
   if (!lock_alone(fd_))

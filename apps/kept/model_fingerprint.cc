@@ -6,7 +6,10 @@
 #include <algorithm>
 #include <filesystem>
 #include <span>
+#include <system_error>
+#include <vector>
 
+#include "base/list_folder.h"
 #include "base/read_file.h"
 #include "base/text.h"
 #include "kept/hash_text.h"
@@ -38,13 +41,21 @@ Result<uint64_t> model_fingerprint(const std::string& path) {
   const auto folder = ModelFolder::open(path);
   if (!folder) return folder.error();
   uint64_t hash = hash_text("");
-  for (const std::string& name : folder->names()) {
+  std::error_code error;
+  std::vector<std::string> names = list_folder(path, error);
+  if (error)  // what was listed so far would be the fingerprint of another model
+    return error_of_reading(error.value(), fmt::format("cannot read the folder of the model {}: {}",
+                                                       in_quotes(path), error.message()));
+  std::sort(names.begin(), names.end());
+  for (const std::string& name : names) {
+    if (name.starts_with('.')) continue;
     if (!name.ends_with(".safetensors") && !name.ends_with(".json")) continue;
     const auto file = folder->resolve(name);
     if (!file) return file.error();
     if (auto added = add_file(name, *file, hash); !added)
-      return bad_input(fmt::format("cannot read {} of the model {}: {}", in_quotes(name),
-                                   in_quotes(path), added.error().message));
+      return Error(added.error().kind,
+                   fmt::format("cannot read {} of the model {}: {}", in_quotes(name),
+                               in_quotes(path), added.error().message));
   }
   return hash;
 }

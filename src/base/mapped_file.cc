@@ -103,7 +103,7 @@ void free_slot(int index) {
 Error cannot(const std::string& path, const char* what) {
   const int code = errno;
   const std::string message = fmt::format("cannot {} {}: {}", what, path, std::strerror(code));
-  return is_work_that_failed(code) ? failed(message) : bad_input(message);
+  return error_of_reading(code, message);
 }
 
 }  // namespace

@@ -25,8 +25,7 @@ Error system_error(int code) {
   const char* hint = "";
   if (code == ENOENT) hint = "; check the path";
   if (code == EACCES) hint = "; check its permissions";
-  const std::string message = std::generic_category().message(code) + hint;
-  return is_work_that_failed(code) ? failed(message) : bad_input(message);
+  return error_of_reading(code, std::generic_category().message(code) + hint);
 }
 
 Error wrong_kind(unsigned mode) {
@@ -37,6 +36,10 @@ Error wrong_kind(unsigned mode) {
 
 bool is_work_that_failed(int code) {
   return code == EIO || code == ENOMEM || code == EMFILE || code == ENFILE;
+}
+
+Error error_of_reading(int code, std::string_view message) {
+  return is_work_that_failed(code) ? failed(message) : bad_input(message);
 }
 
 std::string_view kind_of_file(unsigned mode) {

@@ -54,6 +54,9 @@ class InputFile {
 // the file.
 bool is_work_that_failed(int code);
 
+// The error for an errno of opening, listing or reading: of the kind that the errno is.
+Error error_of_reading(int code, std::string_view message);
+
 // "a folder", "a device", ... of a mode as stat() has it.
 std::string_view kind_of_file(unsigned mode);
 

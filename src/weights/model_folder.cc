@@ -43,12 +43,15 @@ Result<ModelFolder> ModelFolder::open(const std::string& path) {
     return bad_input(
         fmt::format("{} is a file; give the folder of the model that it lies in", in_quotes(path)));
   if (error || status.type() != fs::file_type::directory)
-    return bad_input(fmt::format("cannot open {} as the folder of a model{}{}", in_quotes(path),
-                                 error ? ": " : "", error ? error.message() : ""));
+    return error_of_reading(
+        error.value(), fmt::format("cannot open {} as the folder of a model{}{}", in_quotes(path),
+                                   error ? ": " : "", error ? error.message() : ""));
   const fs::path root = fs::canonical(path, error);
   if (!error && access(root.c_str(), R_OK | X_OK) != 0)
     error = std::error_code(errno, std::generic_category());
-  if (error) return bad_input(fmt::format("cannot open {}: {}", in_quotes(path), error.message()));
+  if (error)
+    return error_of_reading(error.value(),
+                            fmt::format("cannot open {}: {}", in_quotes(path), error.message()));
   ModelFolder folder;
   folder.given_ = path;
   folder.root_ = root.string();
@@ -82,8 +85,8 @@ Result<std::string> ModelFolder::resolve(std::string_view name) const {
   std::error_code error;
   const fs::path real = fs::canonical(fs::path(root_) / name, error);
   if (error)
-    return bad_input(
-        fmt::format("cannot open {} in {}: {}", name, in_quotes(given_), error.message()));
+    return error_of_reading(error.value(), fmt::format("cannot open {} in {}: {}", name,
+                                                       in_quotes(given_), error.message()));
   if (!lies_in(real, root_) && !lies_in(real, blobs_))
     return bad_input(
         fmt::format("{} in {} is a link to {}, outside of the folder; put the file itself there",
