@@ -19,8 +19,12 @@ using nlohmann::json;
 
 struct Limits {
   size_t depth = kMaxJsonDepth;
-  size_t keys = std::numeric_limits<size_t>::max();  // of an object
+  size_t keys = std::numeric_limits<size_t>::max();   // of an object
+  size_t bytes = std::numeric_limits<size_t>::max();  // of memory, about
 };
+
+// What a key, a text, a list or an object takes beside the value that names it.
+constexpr size_t kPartBytes = 64;
 
 // Builds a value from the parser's events; false ends the parsing. Neither the parser nor this
 // recurses, so that a text of brackets alone costs nothing.
@@ -38,7 +42,9 @@ class Builder {
   bool number_integer(int64_t value) { return place(value) != nullptr; }
   bool number_unsigned(uint64_t value) { return place(value) != nullptr; }
   bool number_float(double value, const std::string& /*text*/) { return place(value) != nullptr; }
-  bool string(std::string& value) { return place(std::move(value)) != nullptr; }
+  bool string(std::string& value) {
+    return charge(kPartBytes + value.size()) && place(std::move(value)) != nullptr;
+  }
   // NOLINTNEXTLINE(readability-redundant-typename): clang 14 wants it.
   bool binary(typename Json::binary_t& /*value*/) { return fail("it holds binary data"); }
   bool start_object(size_t /*size*/) { return start(Json::object()); }
@@ -50,6 +56,7 @@ class Builder {
       return fail(fmt::format("the key {} is there twice", in_quotes(name)));
     if (open_.back()->size() >= limits_.keys)
       return fail(fmt::format("an object has more than {} keys", limits_.keys));
+    if (!charge(kPartBytes + name.size())) return false;
     key_ = std::move(name);
     return true;
   }
@@ -74,8 +81,9 @@ class Builder {
   bool start(Json container) {
     if (open_.size() == limits_.depth)
       return fail(fmt::format("it has more than {} levels", limits_.depth));
+    if (!charge(kPartBytes)) return false;
     open_.push_back(place(std::move(container)));
-    return true;
+    return open_.back() != nullptr;
   }
 
   bool end() {
@@ -83,8 +91,18 @@ class Builder {
     return true;
   }
 
-  // Where the value stands now; while it is open nothing is added to what holds it.
+  bool charge(size_t bytes) {
+    if (bytes > limits_.bytes - bytes_)
+      return fail(fmt::format("its values take more than {} bytes of memory",
+                              with_commas(static_cast<int64_t>(limits_.bytes))));
+    bytes_ += bytes;
+    return true;
+  }
+
+  // Where the value stands now; while it is open nothing is added to what holds it. Null where the
+  // values take too much.
   Json* place(Json value) {
+    if (!charge(sizeof(Json))) return nullptr;
     if (open_.empty()) return &(root_ = std::move(value));
     Json& parent = *open_.back();
     if (parent.is_object()) return &(parent[std::move(key_)] = std::move(value));
@@ -96,6 +114,7 @@ class Builder {
   Limits limits_;
   Json root_;
   std::vector<Json*> open_;  // the containers around the next value
+  size_t bytes_ = 0;         // charged so far
   std::string key_;
   std::optional<Error> error_;
   size_t fault_byte_ = 0;
@@ -122,9 +141,10 @@ Result<json> parse_json(std::string_view text, size_t* fault_byte) {
   return parse<json>(text, {}, fault_byte);
 }
 
-Result<nlohmann::ordered_json> parse_ordered_json(std::string_view text) {
+Result<nlohmann::ordered_json> parse_ordered_json(std::string_view text, size_t most_bytes) {
   return parse<nlohmann::ordered_json>(
-      text, {.depth = kMaxOrderedJsonDepth, .keys = kMaxOrderedJsonKeys}, nullptr);
+      text, {.depth = kMaxOrderedJsonDepth, .keys = kMaxOrderedJsonKeys, .bytes = most_bytes},
+      nullptr);
 }
 
 std::string json_text(const json& value) { return text_of(value); }

@@ -24,7 +24,10 @@ Result<nlohmann::json> parse_json(std::string_view text, size_t* fault_byte = nu
 // each one, and what is done with such a value may add levels to it, hence lower limits.
 inline constexpr size_t kMaxOrderedJsonDepth = 32;
 inline constexpr size_t kMaxOrderedJsonKeys = 1000;  // of an object
-Result<nlohmann::ordered_json> parse_ordered_json(std::string_view text);
+// Of memory, as its values are charged: "[]," takes 25 times as much as it is long.
+inline constexpr size_t kMaxOrderedJsonBytes = size_t{512} << 20;
+Result<nlohmann::ordered_json> parse_ordered_json(std::string_view text,
+                                                  size_t most_bytes = kMaxOrderedJsonBytes);
 
 // A value as text in one line; what is not UTF-8 in it is replaced.
 std::string json_text(const nlohmann::json& json);

@@ -67,6 +67,26 @@ TEST(Json, OrderedKeysKeepTheirOrderAndHaveLimits) {
   EXPECT_EQ(refused(most + "["), "it has more than 32 levels");
 }
 
+// Empty lists take 25 times as much as their text, numbers 8 times.
+TEST(Json, OrderedValuesTakeSoMuchMemoryAtMost) {
+  const auto repeated = [](const std::string& unit, size_t bytes) {
+    std::string text = "[";
+    while (text.size() < bytes) text += unit + ",";
+    return text + "0]";
+  };
+  constexpr size_t kMost = size_t{1} << 20;
+  const std::string long_text = "\"" + std::string(1000, 'a') + "\"";
+  for (const std::string unit : {"[]", "{}", "\"\"", "0", "{\"\":0}"}) {
+    const auto refused = parse_ordered_json(repeated(unit, kMost / 4), kMost);
+    ASSERT_FALSE(refused) << unit;
+    EXPECT_EQ(refused.error().message, "its values take more than 1,048,576 bytes of memory");
+    EXPECT_TRUE(parse_ordered_json(repeated(unit, kMost / 64), kMost)) << unit;
+    EXPECT_TRUE(parse_ordered_json(repeated(unit, kMost / 4))) << unit;
+  }
+  EXPECT_TRUE(parse_ordered_json(repeated(long_text, kMost / 2), kMost));
+  EXPECT_FALSE(parse_ordered_json(repeated(long_text, kMost), kMost));
+}
+
 TEST(Json, TextThatIsNotUtf8IsReplacedInWriting) {
   EXPECT_EQ(json_text(json("a\xff")), "\"a\xEF\xBF\xBD\"");
 }
