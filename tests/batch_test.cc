@@ -283,6 +283,25 @@ TEST(Batch, WrongUseIsRefusedBeforeAnythingIsWritten) {
   EXPECT_FALSE(fs::exists(scenes.output));
 }
 
+TEST(Batch, AModelThatCannotAnswerIsNoFaultOfThePictures) {
+  const Scenes scenes(2);
+  const fs::path model = scenes.folder / "model";
+  fs::copy(source_dir() + "/tests/fixtures/ask", model);
+  const auto expect_no_lines = [&](const std::vector<std::string>& more, const char* must_say) {
+    auto words = command({scenes.pictures}, scenes.output, {"-m", model});
+    words.insert(words.end(), more.begin(), more.end());
+    expect_refused(words, must_say);
+    EXPECT_TRUE(answers_in(scenes.output).empty());
+    fs::remove(scenes.output);
+  };
+  expect_no_lines({"--system", std::string(20'000, 'a')}, "the model's context is");
+  std::ofstream(model / "chat_template.jinja") << "{{ raise_exception('no') }}";
+  expect_no_lines({}, "it says: no");
+  fs::remove(model / "chat_template.jinja");
+  std::ofstream(model / "tokenizer.json") << "{";
+  expect_no_lines({}, "not valid JSON");
+}
+
 TEST(Batch, TheQuestionMayComeFromStdin) {
   const Scenes scenes(1);
   std::ofstream(scenes.folder / "question") << kQuestion << "\n";

@@ -25,7 +25,8 @@ struct Watcher {
   std::function<bool()> keep_going;  // asked by several threads; false: stop soon
 };
 
-// What is wrong with the question or its options, whatever the picture.
+// What is wrong with the model, the question or its options, whatever the picture: it is asked once
+// without any, so that no picture gets the blame in a line that stays.
 Status check_job(const Engine& engine, const Job& job);
 
 // Asks about the pictures that `answers` has no line of, and adds their lines in their order. What
