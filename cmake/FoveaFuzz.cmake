@@ -9,6 +9,10 @@ foreach(part questions read_questions read_record records score)
   list(APPEND fuzzed_sources ${CMAKE_CURRENT_SOURCE_DIR}/apps/eval/${part}.cc)
 endforeach()
 list(APPEND fuzzed_sources ${CMAKE_CURRENT_SOURCE_DIR}/apps/kept/kept_lines.cc)
+# What fovea batch reads again.
+foreach(part batch/answers fovea/answer_json)
+  list(APPEND fuzzed_sources ${CMAKE_CURRENT_SOURCE_DIR}/apps/${part}.cc)
+endforeach()
 # What fovea serve reads.
 foreach(part api_error http/http_parser http/http_chunks http/http_head grammar/mend_schema
     grammar/structure
