@@ -23,9 +23,9 @@ using Json = nlohmann::ordered_json;
 constexpr int kMostAtOnce = 64;
 // On a CPU a decode step reads the weights once for all answers, so that each of 8 pays an eighth
 // of it, and one more saves little; it would hold a picture, keys and values. A GPU wants more to
-// do: docs/results.md has 32.
+// do: docs/results.md has the rates of 32, 48 and 64.
 constexpr int kAtOnceCpu = 8;
-constexpr int kAtOnceGpu = 32;
+constexpr int kAtOnceGpu = 64;
 
 Status read_question(BatchFlags& flags) {
   if (flags.question == "-") {

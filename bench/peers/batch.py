@@ -130,7 +130,7 @@ class Watch:
 
 
 def measure_fovea(args, pictures, at_once, folder):
-    out = folder / f"answers_{at_once}.jsonl"
+    out = Path(tempfile.mkdtemp(dir=folder)) / "answers.jsonl"
     command = [args.program, "batch", pictures, "--question", QUESTION, "-m", args.model, "--device", args.device,
                "--budget", args.budget, "--max-tokens", args.tokens, "-o", out, "--stats"] + (["--at-once", at_once] if at_once else [])
     with Watch(out, args.device) as watch:

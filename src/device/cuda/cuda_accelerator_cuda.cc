@@ -16,11 +16,18 @@ constexpr int kLeastCapability = FOVEA_LEAST_CAPABILITY;  // that the kernels we
 constexpr int kLeastCapability = 75;
 #endif
 
+// Whether the best kernels of the device would need what is not here.
+bool lacks_cublaslt(const cudaDeviceProp& device) {
+  return !kEmulated && device.major >= 8 && !has_cublaslt();
+}
+
 std::string describe(const cudaDeviceProp& device) {
   char description[512];
   std::snprintf(description, sizeof description, "%s, %.1f GiB, compute capability %d.%d",
                 device.name, static_cast<double>(device.totalGlobalMem) / (1024.0 * 1024 * 1024),
                 device.major, device.minor);
+  if (lacks_cublaslt(device))
+    return std::string(description) + ", portable kernels alone: there is no cuBLASLt";
   return description;
 }
 
@@ -81,10 +88,7 @@ Status CudaAccelerator::open(const AcceleratorOptions& options) {
   shared_limit_bytes_ = static_cast<size_t>(shared);
   kernels_ = options.portable || kEmulated || capability_ < 80 ? KernelChoice::kPortable
                                                                : KernelChoice::kBest;
-  if (kernels_ == KernelChoice::kBest && !has_cublaslt()) {
-    kernels_ = KernelChoice::kPortable;
-    description_ += ", portable kernels alone: there is no cuBLASLt (docs/gpu.md)";
-  }
+  if (lacks_cublaslt(device)) kernels_ = KernelChoice::kPortable;
   if (auto kept = keep_memory(options.index); !kept) return kept;
   return stream_.open();
 }
