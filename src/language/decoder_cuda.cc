@@ -47,7 +47,8 @@ Result<std::shared_ptr<CudaDecoder>> CudaDecoder::make(
   const CudaAccelerator::Lock lock(*device);
   std::shared_ptr<CudaDecoder> decoder(new CudaDecoder(device, config));
   Stream& stream = device->stream();
-  if (auto done = decoder->weights_.upload(stream, config, weights); !done) return done.error();
+  WeightUploads uploads(stream);  // while kernels are chosen
+  if (auto done = decoder->weights_.upload(uploads, config, weights); !done) return done.error();
   constexpr int64_t kMostRows = 4096;
   if (auto done =
           decoder->matmuls_.open(device->kernels(), kMostRows * 2 * config.intermediate_size);
@@ -55,6 +56,7 @@ Result<std::shared_ptr<CudaDecoder>> CudaDecoder::make(
     return done.error();
   if (auto done = decoder->attention_.open(stream.get()); !done) return done.error();
   if (auto done = decoder->warm_up(kEmulated ? 0 : 512); !done) return done.error();
+  if (auto done = uploads.finish(); !done) return done.error();
   return decoder;
 }
 

@@ -36,7 +36,8 @@ struct DeviceDecoderWeights {
   DeviceMemory<float> frequencies;  // text_frequencies
   std::vector<DeviceDecoderLayer> layers;
 
-  Status upload(Stream& stream, const TextConfig& config, const DecoderWeights& weights);
+  // There when the uploads have finished.
+  Status upload(WeightUploads& uploads, const TextConfig& config, const DecoderWeights& weights);
   const DeviceLinear& head() const { return own_head.n > 0 ? own_head : embedding; }
   size_t bytes() const;
 };

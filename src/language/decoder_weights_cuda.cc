@@ -9,39 +9,39 @@
 namespace fovea {
 namespace {
 
-Status upload_layer(Stream& stream, const DecoderLayer& from, DeviceDecoderLayer& to) {
-  Status done = upload_values(stream, from.input_norm, to.input_norm);
-  if (done) done = upload_values(stream, from.attention_norm, to.attention_norm);
-  if (done) done = upload_values(stream, from.q_norm, to.q_norm);
-  if (done) done = upload_values(stream, from.k_norm, to.k_norm);
+Status upload_layer(WeightUploads& uploads, const DecoderLayer& from, DeviceDecoderLayer& to) {
+  Status done = upload_values(uploads, from.input_norm, to.input_norm);
+  if (done) done = upload_values(uploads, from.attention_norm, to.attention_norm);
+  if (done) done = upload_values(uploads, from.q_norm, to.q_norm);
+  if (done) done = upload_values(uploads, from.k_norm, to.k_norm);
   const std::array<LinearPart, 3> qkv = {LinearPart{&from.q, &from.q_bias},
                                          LinearPart{&from.k, &from.k_bias},
                                          LinearPart{&from.v, &from.v_bias}};
-  if (done) done = upload_linear(stream, qkv, to.qkv);
+  if (done) done = upload_linear(uploads, qkv, to.qkv);
   const std::array<LinearPart, 1> o = {LinearPart{&from.o, &from.o_bias}};
-  if (done) done = upload_linear(stream, o, to.o);
-  if (done) done = upload_gate_up(stream, from.gate, from.up, to.gate_up);
+  if (done) done = upload_linear(uploads, o, to.o);
+  if (done) done = upload_gate_up(uploads, from.gate, from.up, to.gate_up);
   const std::array<LinearPart, 1> down = {LinearPart{&from.down, nullptr}};
-  if (done) done = upload_linear(stream, down, to.down);
+  if (done) done = upload_linear(uploads, down, to.down);
   return done;
 }
 
 }  // namespace
 
-Status DeviceDecoderWeights::upload(Stream& stream, const TextConfig& config,
+Status DeviceDecoderWeights::upload(WeightUploads& uploads, const TextConfig& config,
                                     const DecoderWeights& weights) {
   const std::array<LinearPart, 1> words = {LinearPart{&weights.embedding, nullptr}};
-  Status done = upload_linear(stream, words, embedding);
+  Status done = upload_linear(uploads, words, embedding);
   const std::array<LinearPart, 1> ends = {LinearPart{&weights.own_head, nullptr}};
-  if (done && weights.own_head.rows() > 0) done = upload_linear(stream, ends, own_head);
-  if (done) done = upload_values(stream, weights.norm, norm);
+  if (done && weights.own_head.rows() > 0) done = upload_linear(uploads, ends, own_head);
+  if (done) done = upload_values(uploads, weights.norm, norm);
   const std::vector<float> computed = text_frequencies(config);
   Buffer<float> values(computed.size());
   std::copy(computed.begin(), computed.end(), values.begin());
-  if (done) done = upload_values(stream, values, frequencies);
+  if (done) done = upload_values(uploads, values, frequencies);
   layers.resize(weights.layers.size());
   for (size_t i = 0; done && i < layers.size(); ++i)
-    done = upload_layer(stream, weights.layers[i], layers[i]);
+    done = upload_layer(uploads, weights.layers[i], layers[i]);
   return done;
 }
 

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "base/buffer.h"
+#include "device/cuda/weight_uploads.h"
 #include "ops/matmul_cuda.h"
 #include "ops/matrix.h"
 
@@ -35,19 +36,23 @@ struct DeviceLinear {
   }
 };
 
-// Values that must be there before the host's go.
-Status upload_values(Stream& stream, const Buffer<float>& values, DeviceMemory<float>& memory);
+// Weights on their way: memory for them is taken, and they are there when `uploads` has finished.
+// Matrices stay where they are until then; all else may go at once.
+Status upload_values(WeightUploads& uploads, const Buffer<float>& values,
+                     DeviceMemory<float>& memory);
 
 // The rows of several bf16 matrices, one after the other; biases may be empty, all or none.
 struct LinearPart {
   const Matrix* weight = nullptr;
   const Buffer<float>* bias = nullptr;
 };
-Status upload_linear(Stream& stream, std::span<const LinearPart> parts, DeviceLinear& linear);
+Status upload_linear(WeightUploads& uploads, std::span<const LinearPart> parts,
+                     DeviceLinear& linear);
 // Weights that are not a matrix of the model's: [n][weights / n], rounded to bf16.
-Status upload_linear(Stream& stream, std::span<const float> weights, int n,
+Status upload_linear(WeightUploads& uploads, std::span<const float> weights, int n,
                      const Buffer<float>& bias, DeviceLinear& linear);
 // The rows of two matrices interleaved, for MatmulFinish::kSiluMultiply.
-Status upload_gate_up(Stream& stream, const Matrix& gate, const Matrix& up, DeviceLinear& linear);
+Status upload_gate_up(WeightUploads& uploads, const Matrix& gate, const Matrix& up,
+                      DeviceLinear& linear);
 
 }  // namespace fovea

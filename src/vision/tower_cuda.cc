@@ -55,11 +55,13 @@ Result<std::shared_ptr<CudaTower>> CudaTower::make(const std::shared_ptr<CudaAcc
   const CudaAccelerator::Lock lock(*device);
   std::shared_ptr<CudaTower> tower(new CudaTower(device, config));
   Stream& stream = device->stream();
-  if (auto done = tower->weights_.upload(stream, config, weights); !done) return done.error();
+  WeightUploads uploads(stream);  // while kernels are chosen
+  if (auto done = tower->weights_.upload(uploads, config, weights); !done) return done.error();
   if (auto done = tower->matmuls_.open(device->kernels(), 0); !done) return done.error();
   if (auto done = tower->attention_.open(stream.get()); !done) return done.error();
   tower->attention_kernels_ = device->kernels();
   if (auto done = tower->warm_up(kEmulated ? 0 : 512); !done) return done.error();
+  if (auto done = uploads.finish(); !done) return done.error();
   return tower;
 }
 

@@ -55,7 +55,8 @@ struct DeviceTowerWeights {
   DeviceMerger merger;
   std::vector<DeviceMerger> deepstack;
 
-  Status upload(Stream& stream, const VisionConfig& config, const TowerWeights& weights);
+  // There when the uploads have finished.
+  Status upload(WeightUploads& uploads, const VisionConfig& config, const TowerWeights& weights);
   size_t bytes() const;
 };
 

@@ -10,10 +10,10 @@ namespace {
 // Uploads one thing after the other; after the first error nothing more.
 class Uploader {
  public:
-  explicit Uploader(Stream& stream) : stream_(stream) {}
+  explicit Uploader(WeightUploads& uploads) : uploads_(uploads) {}
 
   void take(const Buffer<float>& from, DeviceMemory<float>& to) {
-    if (status_) status_ = upload_values(stream_, from, to);
+    if (status_) status_ = upload_values(uploads_, from, to);
   }
   void take(const TowerNorm& from, DeviceNorm& to) {
     to.size = static_cast<int>(from.size());
@@ -22,7 +22,7 @@ class Uploader {
   }
   void take(const TowerLinear& from, DeviceLinear& to) {
     const LinearPart part{&from.weight, &from.bias};
-    if (status_) status_ = upload_linear(stream_, {&part, 1}, to);
+    if (status_) status_ = upload_linear(uploads_, {&part, 1}, to);
   }
   void take(const TowerBlock& from, DeviceTowerBlock& to) {
     take(from.norm1, to.norm1);
@@ -41,12 +41,12 @@ class Uploader {
   const Status& status() const { return status_; }
 
  private:
-  Stream& stream_;
+  WeightUploads& uploads_;
   Status status_ = Done{};
 };
 
 // The columns of one half of the weights.
-Status upload_half(Stream& stream, const TowerLinear& embed, int half, DeviceLinear& to) {
+Status upload_half(WeightUploads& uploads, const TowerLinear& embed, int half, DeviceLinear& to) {
   constexpr int64_t kHalf = kPatchValues / 2;
   const int64_t rows = embed.weight.rows();
   std::vector<float> values;
@@ -56,11 +56,11 @@ Status upload_half(Stream& stream, const TowerLinear& embed, int half, DeviceLin
     for (int64_t i = 0; i < kHalf; ++i)
       values.push_back(to_float(from[row * kPatchValues + half * kHalf + i]));
   const Buffer<float> none;
-  return upload_linear(stream, values, static_cast<int>(rows), half == 0 ? embed.bias : none, to);
+  return upload_linear(uploads, values, static_cast<int>(rows), half == 0 ? embed.bias : none, to);
 }
 
 // w[o][channel][pixel] = the sum over both frames of w[o][channel][frame][pixel].
-Status fold_frames(Stream& stream, const TowerLinear& embed, DeviceLinear& still) {
+Status fold_frames(WeightUploads& uploads, const TowerLinear& embed, DeviceLinear& still) {
   constexpr int64_t kChannels = 3;
   constexpr int64_t kPixels = kPatchPx * kPatchPx;
   const int64_t rows = embed.weight.rows();
@@ -70,7 +70,7 @@ Status fold_frames(Stream& stream, const TowerLinear& embed, DeviceLinear& still
     for (int64_t i = 0; i < kPixels; ++i)
       values[static_cast<size_t>(part * kPixels + i)] =
           to_float(from[2 * part * kPixels + i]) + to_float(from[(2 * part + 1) * kPixels + i]);
-  return upload_linear(stream, values, static_cast<int>(rows), embed.bias, still);
+  return upload_linear(uploads, values, static_cast<int>(rows), embed.bias, still);
 }
 
 size_t bytes_of(const DeviceTowerBlock& block) {
@@ -83,9 +83,9 @@ size_t bytes_of(const DeviceMerger& merger) {
 
 }  // namespace
 
-Status DeviceTowerWeights::upload(Stream& stream, const VisionConfig& config,
+Status DeviceTowerWeights::upload(WeightUploads& uploads, const VisionConfig& config,
                                   const TowerWeights& weights) {
-  Uploader uploader(stream);
+  Uploader uploader(uploads);
   uploader.take(weights.positions, positions);
   if (!weights.levels.empty()) uploader.take(weights.levels, levels);
   const std::vector<float> computed = tower_frequencies(config.head_dim, config.rope_theta);
@@ -99,9 +99,9 @@ Status DeviceTowerWeights::upload(Stream& stream, const VisionConfig& config,
   for (size_t i = 0; i < deepstack.size(); ++i) uploader.take(weights.deepstack[i], deepstack[i]);
   if (!uploader.status()) return uploader.status();
   for (int half = 0; half < 2; ++half)
-    if (auto done = upload_half(stream, weights.patch_embed, half, patch_embed[half]); !done)
+    if (auto done = upload_half(uploads, weights.patch_embed, half, patch_embed[half]); !done)
       return done;
-  return fold_frames(stream, weights.patch_embed, still_embed);
+  return fold_frames(uploads, weights.patch_embed, still_embed);
 }
 
 size_t DeviceTowerWeights::bytes() const {
