@@ -42,7 +42,7 @@ Result<std::shared_ptr<OnDevice>> CudaFrontEnd::prepare(const std::shared_ptr<Ho
   const auto workspace = workspace_for(canvas.size);
   if (!workspace) return workspace.error();
   auto prepared = std::make_shared<PreparedOnDevice>();
-  Status made = prepared->pyramid.make(canvas.size, 1);
+  Status made = prepared->pyramid.make_in_order(canvas.size, 1);
   if (made) made = prepared->relevance.make(canvas.size, 0, 1);
   if (made) made = prepared->detail.make(canvas.size, level_count(canvas.size), 1);
   if (!made) return made.error();

@@ -88,7 +88,8 @@ class CudaFrontEnd : public DeviceFrontEnd, public PutOffWork {
 
   std::shared_ptr<CudaAccelerator> device_;
   std::shared_ptr<CudaTower> tower_;
-  Staging staging_;
+  // The pixels of ten images of 1024x1024, which wait behind a pass of the tower.
+  Staging staging_{32};
   Downloads downloads_;
   PlanMemory plans_;
   std::vector<PutOff> put_off_;

@@ -259,6 +259,12 @@ int64_t up_to_rows(int64_t bytes) { return ceil_div(bytes, kRowBytes) * kRowByte
 }  // namespace
 
 Status PyramidsOnDevice::make(Size canvas, int images, int levels) {
+  if (Status made = make_in_order(canvas, images, levels); !made) return made;
+  const cudaError_t error = cudaStreamSynchronize(memory_order().stream);
+  return error == cudaSuccess ? Status(Done{}) : cuda_error("pyramids", error);
+}
+
+Status PyramidsOnDevice::make_in_order(Size canvas, int images, int levels) {
   FOVEA_CHECK(canvas.width_px >= kCellPx && canvas.width_px % kCellPx == 0);
   FOVEA_CHECK(canvas.height_px >= kCellPx && canvas.height_px % kCellPx == 0);
   FOVEA_CHECK(images >= 1 && levels >= 0 && levels <= kMaxLevels);
@@ -278,8 +284,6 @@ Status PyramidsOnDevice::make(Size canvas, int images, int levels) {
   cudaStream_t stream = memory_order().stream;
   cudaMemsetAsync(memory_.data(), 0, memory_.bytes(), stream);
   cudaMemsetAsync(done_.data(), 0, done_.bytes(), stream);
-  const cudaError_t error = cudaStreamSynchronize(stream);  // other streams do not wait for it
-  if (error != cudaSuccess) return cuda_error("pyramids", error);
   view_ = view;
   return Done{};
 }

@@ -13,6 +13,8 @@ class PyramidsOnDevice {
   // The canvas is one of smart_resize: its sides are multiples of 32 px. `levels` counts level 0;
   // 0 means: until one cell covers the canvas. Memory that is there is used again.
   Status make(Size canvas, int images, int levels = 0);
+  // The same without waiting: for who works in the order of memory_order() alone.
+  Status make_in_order(Size canvas, int images, int levels = 0);
 
   DevicePyramids view() const { return view_; }
   // [images]: zero between launches, as build_pyramids_cuda and update_pyramids_cuda need and leave

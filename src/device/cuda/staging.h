@@ -4,7 +4,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstring>
 #include <span>
@@ -17,7 +16,8 @@ namespace fovea {
 
 class Staging {
  public:
-  Staging() = default;
+  // So many pieces are on their way before the next one waits for the first.
+  explicit Staging(size_t slots = 8) : slots_(slots) {}
   Staging(const Staging&) = delete;
   Staging& operator=(const Staging&) = delete;
   ~Staging() {
@@ -72,7 +72,7 @@ class Staging {
     }
   };
 
-  std::array<Slot, 8> slots_;
+  std::vector<Slot> slots_;
   size_t next_ = 0;
 };
 
