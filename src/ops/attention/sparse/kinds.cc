@@ -17,7 +17,6 @@
 namespace fovea {
 namespace {
 
-constexpr int kStride = 8;
 constexpr int kDilation = 4;
 
 constexpr AttentionKindRow kKinds[] = {
@@ -85,6 +84,13 @@ bool sees_own_block(AttentionKind kind) {
   return chooses_keys(kind) && kind != AttentionKind::kLinformer;
 }
 
+KeyWindow window_of(AttentionKind kind) {
+  if (kind == AttentionKind::kLocal3) return {.radius = 1};
+  if (kind == AttentionKind::kLocal5) return {.radius = 2};
+  if (kind == AttentionKind::kDilated) return {.radius = 2, .step = kDilation};
+  return {};
+}
+
 int blocks_in_full(const RowBlocks& rows, const SparseSettings& settings) {
   constexpr int64_t kManyRows = 8192;
   double share = settings.share;
@@ -97,13 +103,11 @@ ChosenKeys choose_by_kind(Threads& threads, const SparseAttention& given,
   const RowBlocks& rows = *given.rows;
   switch (settings.kind) {
     case AttentionKind::kLocal3:
-      return choose_window(rows, {.radius = 1});
     case AttentionKind::kLocal5:
-      return choose_window(rows, {.radius = 2});
     case AttentionKind::kDilated:
-      return choose_window(rows, {.radius = 2, .step = kDilation});
+      return choose_window(rows, window_of(settings.kind));
     case AttentionKind::kStrided:
-      return choose_strided(rows, kStride);
+      return choose_strided(rows, kStridedKeys);
     case AttentionKind::kTopBlocks:
       return choose_best_blocks(threads, given, blocks_in_full(rows, settings), OtherBlocks::kNone);
     case AttentionKind::kHierarchical:
