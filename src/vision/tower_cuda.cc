@@ -46,7 +46,32 @@ NormJob norm_of(const DeviceNorm& norm, const VisionConfig& config, const float*
   return job;
 }
 
+std::vector<GridPlace> grid_places(std::span<const Cell> cells, int row, int col) {
+  std::vector<GridPlace> places;
+  for (const Cell& cell : cells)
+    for (int i = 0; i < kPatchesPerCell; ++i)
+      places.push_back({cell.level, (cell.col - col) * 2 + i % 2, (cell.row - row) * 2 + i / 2});
+  return places;
+}
+
 }  // namespace
+
+TowerOrder::TowerOrder(const AttentionSchedule& its_attention, RowBlocks its_rows)
+    : attention(its_attention), rows(std::move(its_rows)) {
+  for (size_t i = 0; i < rows.order.size(); i += kPatchesPerCell)
+    cells.push_back(rows.order[i] / kPatchesPerCell);
+}
+
+TowerOrder::TowerOrder(const AttentionSchedule& its_attention, std::span<const Cell> given, int row,
+                       int col)
+    : TowerOrder(its_attention, block_rows(grid_places(given, row, col))) {}
+
+bool CudaTower::has_kind(AttentionKind kind) const {
+  if (kind == AttentionKind::kDense) return true;
+  const bool has_kernels =
+      kEmulated || (attention_kernels_ == KernelChoice::kBest && attention_.tensor_cores());
+  return has_kernels && has_cuda_form(kind);
+}
 
 Result<std::shared_ptr<CudaTower>> CudaTower::make(const std::shared_ptr<CudaAccelerator>& device,
                                                    const VisionConfig& config,
@@ -58,6 +83,7 @@ Result<std::shared_ptr<CudaTower>> CudaTower::make(const std::shared_ptr<CudaAcc
   if (auto done = tower->weights_.upload(stream, config, weights); !done) return done.error();
   if (auto done = tower->matmuls_.open(device->kernels(), 0); !done) return done.error();
   if (auto done = tower->attention_.open(stream.get()); !done) return done.error();
+  if (auto done = tower->sparse_.open(); !done) return done.error();
   tower->attention_kernels_ = device->kernels();
   if (auto done = tower->warm_up(kEmulated ? 0 : 512); !done) return done.error();
   return tower;
@@ -154,16 +180,34 @@ Status CudaTower::place_rows(std::span<const TowerRequest> requests, Pass& pass)
     pass.max_count = std::max(pass.max_count, request.count);
     pass.max_keys = std::max(pass.max_keys, sequence.key_count);
   }
+  if (requests.front().order != nullptr)
+    if (auto done = place_order(requests.front(), sequences.front(), pass); !done) return done;
   const bool biased =
       std::any_of(sequences.begin(), sequences.end(),
                   [](const AttentionSequence& one) { return one.key_bias != nullptr; });
   if (!pass.kept && !biased && pass.rows == pass.sequences * pass.max_count) pass.even = sequences;
-  pass.fused = !pass.kept && attention_rotary_takes(shape_of(pass), attention_, attention_kernels_);
+  pass.fused = !pass.kept && pass.order == nullptr &&
+               attention_rotary_takes(shape_of(pass), attention_, attention_kernels_);
   if (pass.fused && pass.is_alone()) return Done{};
   if (!pass.fused)
     if (auto done = place_keys(requests, pass); !done) return done;
   if (work_.sequences.size() < sequences.size()) graphs_.clear();
   return staging_.upload<AttentionSequence>(device_->stream(), sequences, work_.sequences);
+}
+
+Status CudaTower::place_order(const TowerRequest& request, const AttentionSequence& sequence,
+                              Pass& pass) {
+  const TowerOrder& order = *request.order;
+  FOVEA_CHECK(pass.sequences == 1 && request.kept == 0);
+  pass.order = &order;
+  pass.ordered = sequence;
+  std::vector<float> biases;
+  if (request.key_bias != nullptr)
+    for (const GridPlace& place : order.rows.places) biases.push_back(size_bias(place.level));
+  if (auto done = staging_.upload<int>(device_->stream(), order.cells, work_.cells); !done)
+    return done;
+  return sparse_.place(device_->stream(), staging_, order.rows, biases, config_.num_heads,
+                       config_.head_dim, order.attention.parts());
 }
 
 Status CudaTower::place_keys(std::span<const TowerRequest> requests, const Pass& pass) {
@@ -232,9 +276,28 @@ void CudaTower::attend(const Pass& pass, int index) {
   rotary.places = work_.row_places.data();
   rotary.layer = shape.layer;
   rotate_heads_cuda(stream, rotary);
+  const SparseSettings kind =
+      pass.order == nullptr ? SparseSettings() : pass.order->attention.of(index, config_.depth);
+  if (kind.kind != AttentionKind::kDense) return attend_by_kind(pass, shape, kind);
   attention_known_cuda(stream, shape, pass.even, work_.sequences.data(), work_.wide.data(),
                        rotary.q_stride, work_.narrow.data(), config_.hidden_size, attention_,
                        attention_kernels_);
+}
+
+void CudaTower::attend_by_kind(const Pass& pass, const AttentionShape& shape,
+                               const SparseSettings& settings) {
+  const AttentionSequence& sequence = pass.ordered;
+  const int64_t layer = int64_t{shape.layer} * shape.kv_heads * sequence.capacity * shape.head_dim;
+  sparse_.attend(device_->stream().get(),
+                 {.q = work_.wide.data(),
+                  .q_stride = 3 * config_.hidden_size,
+                  .keys = sequence.keys + layer,
+                  .values = sequence.values + layer,
+                  .capacity = sequence.capacity,
+                  .scale = shape.scale,
+                  .out = work_.narrow.data(),
+                  .out_stride = config_.hidden_size},
+                 settings);
 }
 
 // x = x + attention(norm1(x)); x = x + mlp(norm2(x))
@@ -283,7 +346,16 @@ void CudaTower::run_blocks(const Pass& pass, const EncodeOptions& options) {
 void CudaTower::show_block(const Pass& pass, int index, const EncodeOptions& options) {
   std::vector<float> hidden(static_cast<size_t>(pass.rows) * config_.hidden_size);
   device_->stream().download(hidden.data(), work_.hidden.data(), hidden.size());
-  if (device_->stream().wait()) options.on_block(index, hidden.data());
+  if (!device_->stream().wait()) return;
+  if (pass.order != nullptr) {
+    const auto width = static_cast<size_t>(config_.hidden_size);
+    std::vector<float> given(hidden.size());
+    for (size_t i = 0; i < pass.order->rows.order.size(); ++i)
+      std::copy_n(hidden.data() + i * width, width,
+                  given.data() + static_cast<size_t>(pass.order->rows.order[i]) * width);
+    hidden = std::move(given);
+  }
+  options.on_block(index, hidden.data());
 }
 
 Result<std::shared_ptr<TokensOnDevice>> CudaTower::tokens_for(int cells) {
@@ -316,7 +388,7 @@ Result<std::vector<VisualTokens>> CudaTower::run(std::span<const TowerRequest> r
                      pass.max_keys,     pass.kept ? 1 : 0, pass.even.empty() ? 0 : 1,
                      pass.fused ? 1 : 0};
   embed(requests, pass);
-  if (options.on_block || pass.rows > kMostGraphRows) {
+  if (options.on_block || pass.order != nullptr || pass.rows > kMostGraphRows) {
     run_blocks(pass, options);
   } else {
     graphs_.run(device_->stream(), key, [&] { run_blocks(pass, options); });
@@ -334,8 +406,16 @@ Result<std::vector<VisualTokens>> CudaTower::run(std::span<const TowerRequest> r
       made.width = config_.out_hidden_size;
       made.on_device = std::move(*tokens);
     }
-    take_tokens(row / kPatchesPerCell, request.count / kPatchesPerCell, pass.rows / kPatchesPerCell,
-                *into);
+    if (pass.order != nullptr)
+      move_rows_cuda(device_->stream().get(), {.from = work_.tokens.data(),
+                                               .to = into->values.data(),
+                                               .order = work_.cells.data(),
+                                               .parts = 1 + into->taps,
+                                               .rows = request.count / kPatchesPerCell,
+                                               .cols = config_.out_hidden_size});
+    else
+      take_tokens(row / kPatchesPerCell, request.count / kPatchesPerCell,
+                  pass.rows / kPatchesPerCell, *into);
     row += request.count;
   }
   return Result<std::vector<VisualTokens>>(std::move(all));

@@ -69,45 +69,71 @@ __device__ void keep_scores(const float (&products)[8][4], int first_block, int 
   }
 }
 
-// The smallest of the `count` largest scores of a row, or a number between it and the next.
-__device__ unsigned smallest_chosen(const unsigned* scores, int blocks, int count) {
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  unsigned least = 0;
-#pragma unroll 1
-  for (int bit = 31; bit >= 0; --bit) {
-    const unsigned tried = least | 1u << bit;
-    int above = 0;
-    for (int first = 0; first < blocks; first += 32) {
-      const bool is_above = first + lane < blocks && scores[first + lane] >= tried;
-      above += __popc(__ballot_sync(kAllLanes, static_cast<int>(is_above)));
-    }
-    if (above >= count) least = tried;
-    if (above == count) break;
+// The scores of a block of queries, of one warp: 32 at a time, a lane each. kChunks times 32 are in
+// registers; with 0, they stay in shared memory, however many.
+template <int kChunks>
+class RowScores {
+ public:
+  __device__ RowScores(const unsigned* scores, int blocks)
+      : scores_(scores), blocks_(blocks), lane_(static_cast<int>(threadIdx.x) % 32) {
+#pragma unroll
+    for (int i = 0; i < kChunks; ++i) kept_[i] = at(i);
   }
-  return least;
-}
+  // 0 behind the last.
+  __device__ unsigned operator[](int chunk) const { return kChunks > 0 ? kept_[chunk] : at(chunk); }
+  __device__ int chunks() const { return kChunks > 0 ? kChunks : ceil_div(blocks_, 32); }
+  __device__ int count_from(unsigned least) const {
+    int count = 0;
+#pragma unroll
+    for (int i = 0; i < chunks(); ++i)
+      count += __popc(__ballot_sync(kAllLanes, static_cast<int>((*this)[i] >= least)));
+    return count;
+  }
+  // The smallest of the `count` largest, or a number above the next.
+  __device__ unsigned smallest_of(int count) const {
+    unsigned least = 0;
+#pragma unroll 1
+    for (int bit = 31; bit >= 0; --bit) {
+      const unsigned tried = least | 1u << bit;
+      const int above = count_from(tried);
+      if (above >= count) least = tried;
+      if (above == count) break;
+    }
+    return least;
+  }
+
+ private:
+  __device__ unsigned at(int chunk) const {
+    const int block = chunk * 32 + lane_;
+    return block < blocks_ ? scores_[block] : 0;
+  }
+
+  const unsigned* scores_;
+  int blocks_;
+  int lane_;
+  unsigned kept_[kChunks > 0 ? kChunks : 1];
+};
 
 // Writes the list of a block of queries, by one warp.
-__device__ void write_list(const ChooseCall& call, int64_t choice, unsigned* scores, int own) {
+template <int kChunks>
+__device__ void write_list(const ChooseCall& call, int64_t choice, const unsigned* all) {
   const int blocks = call.rows.blocks;
   const int count = call.lists.room;
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  if (lane == 0) scores[own] = kOwn;
-  __syncwarp();
-  const unsigned least = smallest_chosen(scores, blocks, count);
-  int larger = 0;
-  for (int first = 0; first < blocks; first += 32)
-    larger += __popc(__ballot_sync(
-        kAllLanes, static_cast<int>(first + lane < blocks && scores[first + lane] > least)));
-  int equal = count - larger;  // of those that are as large, the first
+  const RowScores<kChunks> scores(all, blocks);
+  const unsigned least = scores.smallest_of(count);
+  // Of those that are as large, the first.
+  int equal = count - (least == kOwn ? 0 : scores.count_from(least + 1));
   RowSpan* to = call.lists.lists + choice * count;
   unsigned* words = call.lists.in_full == nullptr
                         ? nullptr
                         : call.lists.in_full + choice * ceil_div(blocks, kBlocksOfWord);
   const unsigned before = (1u << lane) - 1;
-  for (int first = 0; first < blocks; first += 32) {
-    const int block = first + lane;
-    const unsigned score = block < blocks ? scores[block] : 0;
+#pragma unroll
+  for (int i = 0; i < scores.chunks(); ++i) {
+    const int block = i * 32 + lane;
+    if (i * 32 >= blocks) break;
+    const unsigned score = scores[i];
     const bool is_equal = block < blocks && score == least;
     const unsigned equals = __ballot_sync(kAllLanes, static_cast<int>(is_equal));
     const bool is_chosen =
@@ -116,8 +142,19 @@ __device__ void write_list(const ChooseCall& call, int64_t choice, unsigned* sco
     const unsigned chosen = __ballot_sync(kAllLanes, static_cast<int>(is_chosen));
     if (is_chosen) to[__popc(chosen & before)] = call.rows.spans[block];
     to += __popc(chosen);
-    if (words != nullptr && lane == 0) words[first / kBlocksOfWord] = chosen;
+    if (words != nullptr && lane == 0) words[i] = chosen;
   }
+}
+
+__device__ void write_list(const ChooseCall& call, int64_t choice, unsigned* scores, int own) {
+  if (threadIdx.x % 32 == 0) scores[own] = kOwn;
+  __syncwarp();
+  if (call.rows.blocks <= 64)
+    write_list<2>(call, choice, scores);
+  else if (call.rows.blocks <= 256)
+    write_list<8>(call, choice, scores);
+  else
+    write_list<0>(call, choice, scores);
 }
 
 template <int kDim, int kRowWarps>
@@ -193,8 +230,11 @@ void launch_rows(cudaStream_t stream, const ChooseCall& call) {
 
 template <int kDim>
 void launch_dim(cudaStream_t stream, const ChooseCall& call) {
+  // Of few blocks, so that there is work for all multiprocessors; of many, since the scores of 16
+  // blocks of queries have no room.
+  constexpr int kFewBlocks = 128;
   constexpr int kManyBlocks = 512;
-  if (call.rows.blocks <= kManyBlocks)
+  if (call.rows.blocks > kFewBlocks && call.rows.blocks <= kManyBlocks)
     launch_rows<kDim, 4>(stream, call);
   else
     launch_rows<kDim, 1>(stream, call);

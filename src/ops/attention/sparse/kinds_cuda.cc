@@ -3,17 +3,21 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 #include <string>
 
 #include "base/check.h"
-#include "device/cuda/kernel.h"
 
 namespace fovea {
 namespace {
 
 constexpr float kNever = -std::numeric_limits<float>::infinity();
 
+template <class T>
+T ceil_div(T value, T by) {
+  return (value + by - 1) / by;
+}
 size_t whole_coarse_steps(size_t count) {
   return ceil_div(count, size_t{kCoarseStep}) * kCoarseStep;
 }
@@ -30,31 +34,31 @@ RowSpan span_of(const RowBlocks& rows, int block, std::span<const float> key_bia
           .bias = key_bias.empty() ? 0.0f : key_bias[static_cast<size_t>(first)]};
 }
 
-// The blocks of each block's window, which is the widest that a kind has: each has 9 at most.
+// The blocks that a block's window may reach: its neighbours, since no window is wider than a block
+// on each side.
 struct WindowLists {
-  std::vector<RowSpan> lists;
+  std::vector<RowSpan> lists;  // [blocks][kRoom]
   std::vector<int> counts;
-  int room = 0;
 };
+constexpr int kWindowRoom = 9;
 WindowLists window_lists(const RowBlocks& rows, const std::vector<RowSpan>& spans) {
-  const ChosenKeys chosen = choose_window(rows, window_of(AttentionKind::kDilated));
-  std::vector<std::vector<RowSpan>> all(spans.size());
+  const auto corner = [&](const RowSpan& span) {
+    GridPlace place = rows.places[static_cast<size_t>(span.first)];
+    place.x /= RowBlocks::kBlockSide;
+    place.y /= RowBlocks::kBlockSide;
+    return place;
+  };
+  std::vector<GridPlace> corners;
+  for (const RowSpan& span : spans) corners.push_back(corner(span));
   WindowLists result;
+  result.lists.resize(spans.size() * kWindowRoom);
   for (size_t i = 0; i < spans.size(); ++i) {
-    for (int64_t r = chosen.begins[i]; r < chosen.begins[i + 1]; ++r) {
-      const KeyRange& range = chosen.ranges[static_cast<size_t>(r)];
-      auto span =
-          std::lower_bound(spans.begin(), spans.end(), range.first,
-                           [](const RowSpan& one, int32_t first) { return one.first < first; });
-      for (; span != spans.end() && span->first < range.first + range.count; ++span)
-        all[i].push_back(*span);
-    }
-    result.counts.push_back(static_cast<int>(all[i].size()));
-    result.room = std::max(result.room, result.counts.back());
-  }
-  for (auto& list : all) {
-    list.resize(static_cast<size_t>(result.room));
-    result.lists.insert(result.lists.end(), list.begin(), list.end());
+    int count = 0;
+    for (size_t j = 0; j < spans.size(); ++j)
+      if (corners[i].level == corners[j].level && std::abs(corners[i].x - corners[j].x) <= 1 &&
+          std::abs(corners[i].y - corners[j].y) <= 1)
+        result.lists[i * kWindowRoom + static_cast<size_t>(count++)] = spans[j];
+    result.counts.push_back(count);
   }
   return result;
 }
@@ -143,7 +147,6 @@ Status SparseAttentionCuda::upload(Stream& stream, Staging& staging, const RowBl
   for (const GridPlace& place : rows.places)
     places.push_back(static_cast<uint32_t>(place.x) | static_cast<uint32_t>(place.y) << 16);
   const WindowLists windows = window_lists(rows, spans);
-  window_room_ = windows.room;
   Status done = staging.upload<RowSpan>(stream, spans, spans_);
   if (done) done = staging.upload<RowSpan>(stream, groups, groups_);
   if (done) done = staging.upload<float>(stream, biases, coarse_biases_);
@@ -186,7 +189,7 @@ SparseAttentionCuda::Parts SparseAttentionCuda::parts_of(const Job& job,
     call.window = window_of(settings.kind);
     call.places = places_.data();
     call.full = {
-        .room = window_room_, .lists = window_lists_.data(), .counts = window_counts_.data()};
+        .room = kWindowRoom, .lists = window_lists_.data(), .counts = window_counts_.data()};
   }
   if (settings.kind == AttentionKind::kStrided) {
     const int64_t row = head_dim_;
@@ -208,12 +211,14 @@ SparseAttentionCuda::Parts SparseAttentionCuda::parts_of(const Job& job,
                  .is_even = whole_ && count % 2 == 0};
   }
   if (pooled)
-    call.coarse = {.keys = parts.means.keys,
-                   .values = parts.means.values,
-                   .head_stride = slots * head_dim_,
-                   .row_stride = head_dim_,
-                   .count = static_cast<int>(slots),
-                   .biases = coarse_biases_.data()};
+    call.coarse = {
+        .keys = parts.means.keys,
+        .values = parts.means.values,
+        .head_stride = slots * head_dim_,
+        .row_stride = head_dim_,
+        .count = static_cast<int>(slots),
+        .biases = whole_ ? nullptr : coarse_biases_.data(),
+        .bias = std::log(static_cast<float>(RowBlocks::kGroupSide * RowBlocks::kGroupSide))};
   return parts;
 }
 

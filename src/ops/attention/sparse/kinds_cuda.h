@@ -67,13 +67,12 @@ class SparseAttentionCuda {
   bool whole_ = false;  // every block has 64 rows, and no keys have biases
   bool has_biases_ = false;
   RowBlocks given_;  // its groups and blocks
-  int window_room_ = 0;
   DeviceMemory<RowSpan> spans_;
   DeviceMemory<RowSpan> groups_;
   DeviceMemory<float> coarse_biases_;
   DeviceMemory<float> strided_biases_;
   DeviceMemory<uint32_t> places_;
-  DeviceMemory<RowSpan> window_lists_;  // [blocks][window_room_]
+  DeviceMemory<RowSpan> window_lists_;  // [blocks][9]
   DeviceMemory<int> window_counts_;
   DeviceMemory<bf16> means_;  // queries, keys, values
   DeviceMemory<RowSpan> chosen_;

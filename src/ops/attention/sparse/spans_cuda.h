@@ -39,16 +39,17 @@ __device__ inline float bias_of_coarse(const SparseCall& call, const SpanChoice&
   if (coarse.every > 0 && key * coarse.every >= own.first &&
       key * coarse.every < own.first + own.count)
     return minus_infinity();
-  return coarse.biases == nullptr ? 0.0f : coarse.biases[key];
+  return coarse.biases == nullptr ? coarse.bias : coarse.biases[key];
 }
 
-// Whether a query sees a key of its level; places are x | y << 16.
+// Whether a query sees a key of its level; places are x | y << 16. Steps are powers of 2, and
+// the reach is a multiple of one.
 __device__ inline bool window_sees(const KeyWindow& window, uint32_t query, uint32_t key) {
-  const int dx = static_cast<int>(query & 0xFFFF) - static_cast<int>(key & 0xFFFF);
-  const int dy = static_cast<int>(query >> 16) - static_cast<int>(key >> 16);
-  const int reach = window.radius * window.step;
-  return dx % window.step == 0 && dy % window.step == 0 && dx <= reach && -dx <= reach &&
-         dy <= reach && -dy <= reach;
+  const auto reach = static_cast<unsigned>(window.radius * window.step);
+  const unsigned dx = (query & 0xFFFF) + reach - (key & 0xFFFF);
+  const unsigned dy = (query >> 16) + reach - (key >> 16);
+  return dx <= 2 * reach && dy <= 2 * reach &&
+         ((dx | dy) & static_cast<unsigned>(window.step - 1)) == 0;
 }
 
 }  // namespace fovea

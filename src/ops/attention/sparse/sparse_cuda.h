@@ -82,7 +82,10 @@ struct CoarseKeys {
   int64_t head_stride = 0;  // in values, a multiple of 8
   int64_t row_stride = 0;
   int count = 0;
-  const float* biases = nullptr;  // [count, up to a multiple of kCoarseStep]; null: 0
+  // Of each, up to a multiple of kCoarseStep; null: all have the same, and are whole blocks' groups
+  // or, with `every`, rows.
+  const float* biases = nullptr;
+  float bias = 0;
   // They are every so many rows, and those of the own block are left out; or 0.
   int every = 0;
 };

@@ -7,7 +7,7 @@
 // choices have nothing to do with each other, with 960 keys in place of 512. So keys in full come
 // for one warpgroup, 128 at a time, and coarse keys, which are the same for both, once: 5/6 of the
 // bytes of two lists there. Three warpgroups, which win where all share their keys, have too few
-// registers for biases and would copy 7/9. Steps go through six places of shared memory. A
+// registers for biases and would copy 7/9. Steps go through five places of shared memory. A
 // warpgroup begins the products for the next scores and for the sums of the weights before, and
 // weighs those scores while the sums are on their way; where all have as many steps they take turns
 // to begin. Products are bf16, sums f32, weights are rounded to bf16. Heads of 64 values.
@@ -46,17 +46,27 @@ class SparseCopies {
       : call_(call), tensors_(tensors), shared_(shared) {}
 
   __device__ void copy(const Tile& tile) {
-    wait_for_phase(&shared_.queries_are_free, queries_parity_ ^ 1);
-    queries_parity_ ^= 1;
-    arrive_and_promise(&shared_.queries_are_here, tile.groups * kSpanBytes);
+    const unsigned place = tile_ % 2;
+    SharedBarrier* are_here = &shared_.queries_are_here[place];
+    wait_for_phase(&shared_.queries_are_free[place], static_cast<int>(tile_ / 2 % 2) ^ 1);
+    ++tile_;
+    arrive_and_promise(are_here, tile.groups * kSpanBytes);
     for (int i = 0; i < tile.groups; ++i)
-      copy_box(shared_.queries[i], tensors_.queries, &shared_.queries_are_here, 0, tile.head,
+      copy_box(shared_.queries[place][i], tensors_.queries, are_here, 0, tile.head,
                call_.rows.spans[tile.block + i].first);
     const int most = tile.most_rounds();
+    // Where the spans of the next round begin is asked for before these are copied.
+    int2 next[kSparseGroups];
+    ask(tile, 0, next);
     for (int round = 0; round < most; ++round) {
+      int2 now[kSparseGroups];
+#pragma unroll
+      for (int i = 0; i < kSparseGroups; ++i) now[i] = next[i];
+      ask(tile, round + 1, next);
 #pragma unroll
       for (int i = 0; i < kSparseGroups; ++i)
-        if (i < tile.groups && round < tile.rounds[i]) copy_spans(tile, i, round);
+        if (i < tile.groups && round < tile.rounds[i])
+          copy_step(tensors_.keys, tensors_.values, tile.head, now[i].x, now[i].y);
     }
     for (int step = 0; step < coarse_steps(call_); ++step)
       copy_step(tensors_.coarse_keys, tensors_.coarse_values, tile.head, step * kSparseKeys,
@@ -64,13 +74,17 @@ class SparseCopies {
   }
 
  private:
-  // Two spans; the last one of an odd list comes twice, so that all that is multiplied is finite.
-  __device__ void copy_spans(const Tile& tile, int group, int round) {
-    const SpanChoice choice(call_, tile.head, tile.block + group);
-    const int first = choice.list[2 * round].first;
-    const int second =
-        2 * round + 1 < choice.spans(call_) ? choice.list[2 * round + 1].first : first;
-    copy_step(tensors_.keys, tensors_.values, tile.head, first, second);
+  // Where the two spans of each warpgroup's round begin; the last one of an odd list comes twice,
+  // so that all that is multiplied is finite.
+  __device__ void ask(const Tile& tile, int round, int2 (&begins)[kSparseGroups]) {
+#pragma unroll
+    for (int i = 0; i < kSparseGroups; ++i) {
+      if (i >= tile.groups || round >= tile.rounds[i]) continue;
+      const SpanChoice choice(call_, tile.head, tile.block + i);
+      const RowSpan* spans = choice.list + 2 * round;
+      const bool has_second = !kRagged || 2 * round + 1 < choice.spans(call_);
+      begins[i] = make_int2(spans[0].first, spans[has_second ? 1 : 0].first);
+    }
   }
   __device__ void copy_step(const TensorMap& keys, const TensorMap& values, int head, int first,
                             int second) {
@@ -92,14 +106,16 @@ class SparseCopies {
   const SparseCall& call_;
   const SparseTensors& tensors_;
   SparseLayout& shared_;
-  int queries_parity_ = 0;
+  unsigned tile_ = 0;  // how many came before
   SparsePlace place_;
 };
 
 __device__ void make_sparse_barriers(SparseLayout& shared) {
   constexpr int kWarps = kSparseGroups * 4;
-  make_barrier(&shared.queries_are_here, 1);
-  make_barrier(&shared.queries_are_free, kWarps);
+  for (int i = 0; i < 2; ++i) {
+    make_barrier(&shared.queries_are_here[i], 1);
+    make_barrier(&shared.queries_are_free[i], kWarps);
+  }
   for (int i = 0; i < kSparseStages; ++i) {
     make_barrier(&shared.keys_are_here[i], 1);
     make_barrier(&shared.keys_are_free[i], kWarps);

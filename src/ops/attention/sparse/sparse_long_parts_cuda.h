@@ -10,18 +10,19 @@
 namespace fovea {
 
 inline constexpr int kSparseGroups = 2;  // that multiply
-inline constexpr int kSparseStages = 6;  // three steps of each
+inline constexpr int kSparseStages = 5;  // three steps of each
 inline constexpr int kSparseKeys = 128;  // of a step
 inline constexpr int kSparseDim = 64;
 inline constexpr int kSparseThreads = (kSparseGroups + 1) * kWarpgroup;
 inline constexpr int kSpanBytes = RowBlocks::kMaxBlockRows * kSparseDim * 2;
 
 struct SparseLayout {
-  alignas(kTensorAlignment) unsigned char queries[kSparseGroups][kSpanBytes];
+  // Of a tile and the next one.
+  alignas(kTensorAlignment) unsigned char queries[2][kSparseGroups][kSpanBytes];
   unsigned char keys[kSparseStages][2 * kSpanBytes];
   unsigned char values[kSparseStages][2 * kSpanBytes];
-  SharedBarrier queries_are_here;
-  SharedBarrier queries_are_free;
+  SharedBarrier queries_are_here[2];
+  SharedBarrier queries_are_free[2];
   SharedBarrier keys_are_here[kSparseStages];
   SharedBarrier keys_are_free[kSparseStages];
   SharedBarrier values_are_here[kSparseStages];
@@ -120,7 +121,6 @@ class SparseBlock {
  public:
   __device__ SparseBlock(const SparseCall& call, SparseLayout& shared, int group)
       : call_(call), shared_(shared), group_(group) {
-    queries_ = operand_of<kSparseDim>(shared.queries[group]);
     scale_ = call.rows.scale * kLog2E;
   }
 
@@ -138,8 +138,7 @@ class SparseBlock {
       for (int half = 0; half < 2; ++half)
         places_[half] = call_.places[own.first + min(row_of(half), own.count - 1)];
     }
-    wait_for_phase(&shared_.queries_are_here, queries_parity_);
-    queries_parity_ ^= 1;
+    wait_for_queries();
     SparsePlace keys{rounds == 0 ? coarse : begin_ + tile.others_after(group_, -1)};
     SparsePlace values = keys;
     largest_[0] = largest_[1] = minus_infinity();
@@ -150,13 +149,13 @@ class SparseBlock {
     pass_turn();
     wait_for_products<0>();
     free_step(shared_.keys_are_free, keys, rounds > 0);
-    add_biases(0, rounds);
-    weigh();
+    weigh(add_biases(0, rounds, out_of(0, rounds)));
     keep_weights();
 #pragma unroll 1
     for (int step = 1; step < steps; ++step) {
       keys.step = step >= rounds ? coarse + step - rounds
                                  : keys.step + 1 + tile.others_after(group_, step - 1);
+      const unsigned out = out_of(step, rounds);
       wait_for_phase(&shared_.keys_are_here[keys.stage()], keys.parity());
       take_turn();
       begin_scores(keys);
@@ -165,15 +164,14 @@ class SparseBlock {
       pass_turn();
       wait_for_products<1>();
       free_step(shared_.keys_are_free, keys, step < rounds);
-      add_biases(step, rounds);
-      const float2 factor = weigh();
+      const float2 factor = weigh(add_biases(step, rounds, out));
       wait_for_products<0>();
       free_step(shared_.values_are_free, values, step - 1 < rounds);
       shrink(factor);
       keep_weights();
       values = keys;
     }
-    free(&shared_.queries_are_free, 1);
+    free_queries();
     wait_for_phase(&shared_.values_are_here[values.stage()], values.parity());
     begin_sums(values, steps > 1);
     add_totals();
@@ -185,9 +183,8 @@ class SparseBlock {
 
   // What the others wait for, of a tile that has no queries for this warpgroup.
   __device__ void pass(const SparseTile<kRagged>& tile) {
-    wait_for_phase(&shared_.queries_are_here, queries_parity_);
-    queries_parity_ ^= 1;
-    free(&shared_.queries_are_free, 1);
+    wait_for_queries();
+    free_queries();
     begin_ += tile.in_full();
     for (int i = 0; i < coarse_steps(call_); ++i) {
       const SparsePlace place{begin_++};
@@ -204,6 +201,15 @@ class SparseBlock {
   }
   __device__ void free(SharedBarrier* barrier, int times) {
     if (lane_ == 0) arrive(barrier, times);
+  }
+  __device__ void wait_for_queries() {
+    const unsigned place = tile_ % 2;
+    wait_for_phase(&shared_.queries_are_here[place], static_cast<int>(tile_ / 2 % 2));
+    queries_ = operand_of<kSparseDim>(shared_.queries[place][group_]);
+  }
+  __device__ void free_queries() {
+    free(&shared_.queries_are_free[tile_ % 2], 1);
+    ++tile_;
   }
   // Nobody else reads a step that is mine.
   __device__ void free_step(SharedBarrier (&barriers)[kSparseStages], SparsePlace place,
@@ -237,12 +243,24 @@ class SparseBlock {
     end_products();
   }
 
-  // Products get the biases of their keys; -infinity where a query does not see one.
-  __device__ void add_biases(int step, int rounds) {
-    if (step >= rounds)
-      add_coarse_biases(step - rounds);
-    else if constexpr (kRagged)
-      add_span_biases(2 * step);
+  // Which blocks' coarse keys are left out of a step; asked for before it is waited for.
+  __device__ unsigned out_of(int step, int rounds) const {
+    if (step < rounds || call_.full.in_full == nullptr) return 0;
+    return SpanChoice(call_, head_, block_).in_full[step - rounds];
+  }
+  // Products get the biases of their keys; -infinity where a query does not see one. -> what is
+  // still to be added to all scores.
+  __device__ float add_biases(int step, int rounds, unsigned out) {
+    if (step < rounds) {
+      if constexpr (kRagged) add_span_biases(2 * step);
+      return 0;
+    }
+    if (call_.coarse.biases != nullptr || call_.coarse.every > 0) {
+      add_coarse_biases(step - rounds, out);
+      return 0;
+    }
+    leave_out(step - rounds, out);
+    return call_.coarse.bias * kLog2E;
   }
   __device__ void add_span_biases(int first) {
     const SpanChoice choice(call_, head_, block_);
@@ -272,12 +290,22 @@ class SparseBlock {
     }
   }
   // A word says of the 128 coarse keys which blocks are left out, 4 keys each.
-  __device__ void add_coarse_biases(int step) {
-    static_assert(kSparseKeys == kCoarseStep && kSparseKeys == kBlocksOfWord * kGroupsOfBlock);
+  static_assert(kSparseKeys == kCoarseStep && kSparseKeys == kBlocksOfWord * kGroupsOfBlock);
+  __device__ void leave_out(int step, unsigned out) {
+    const int count = call_.coarse.count - step * kSparseKeys;
+    if (count < kSparseKeys) out |= ~0u << ceil_div(count, kGroupsOfBlock);
+    out >>= lane_ % 4 / 2;
+#pragma unroll
+    for (int i = 0; i < kSparseKeys / 8; ++i) {
+      const bool is_out = (out >> 2 * i & 1) != 0;
+#pragma unroll
+      for (int j = 0; j < 4; ++j) scores_[i][j] = is_out ? minus_infinity() : scores_[i][j];
+    }
+  }
+  __device__ void add_coarse_biases(int step, unsigned out) {
     const CoarseKeys& coarse = call_.coarse;
     const float inverse = 1 / call_.rows.scale;
-    const SpanChoice choice(call_, head_, block_);
-    const unsigned out = choice.in_full == nullptr ? 0 : choice.in_full[step] >> lane_ % 4 / 2;
+    out >>= lane_ % 4 / 2;
     const int first = step * kSparseKeys + lane_ % 4 * 2;
     int own_first = 0;
     int own_end = 0;
@@ -305,8 +333,8 @@ class SparseBlock {
     }
   }
 
-  // Scores become weights. -> what those before them shrink by.
-  __device__ float2 weigh() {
+  // Scores, and what is to be added to them, become weights. -> what those before them shrink by.
+  __device__ float2 weigh(float more) {
     float factor[2];
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -315,7 +343,7 @@ class SparseBlock {
       for (int i = 1; i < kSparseKeys / 8; ++i)
         largest = fmaxf(largest, fmaxf(scores_[i][2 * half], scores_[i][2 * half + 1]));
       largest = fmaxf(largest, __shfl_xor_sync(kAllLanes, largest, 1));
-      largest = fmaxf(largest, __shfl_xor_sync(kAllLanes, largest, 2)) * scale_;
+      largest = fmaf(fmaxf(largest, __shfl_xor_sync(kAllLanes, largest, 2)), scale_, more);
       largest = fmaxf(largest, largest_[half]);
       // By a window a query may see none of the first keys: weights 0, not NaN.
       const float base = kWindow && largest == minus_infinity() ? 0.0f : largest;
@@ -326,7 +354,7 @@ class SparseBlock {
       for (int i = 0; i < kSparseKeys / 8; ++i)
 #pragma unroll
         for (int j = 2 * half; j < 2 * half + 2; ++j) {
-          scores_[i][j] = fast_exp2(fmaf(scores_[i][j], scale_, -base));
+          scores_[i][j] = fast_exp2(fmaf(scores_[i][j], scale_, more - base));
           total += scores_[i][j];
         }
       total_[half] = total_[half] * factor[half] + total;
@@ -378,9 +406,9 @@ class SparseBlock {
   int group_;
   int lane_ = static_cast<int>(threadIdx.x) % 32;
   int head_ = 0;
-  int block_ = 0;      // of the queries
-  int next_turn_ = 0;  // of the warpgroup after this one, from 1; 0: there is none
-  int queries_parity_ = 0;
+  int block_ = 0;       // of the queries
+  int next_turn_ = 0;   // of the warpgroup after this one, from 1; 0: there is none
+  unsigned tile_ = 0;   // how many came before
   unsigned begin_ = 0;  // of the tile in the ring
   uint64_t queries_;
   float scale_;
