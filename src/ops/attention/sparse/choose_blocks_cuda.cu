@@ -4,7 +4,7 @@
 //   list[a] = block a itself, and those with the largest scores; of equal ones the first.
 //
 // A block of threads takes 16 blocks of queries, or 4 where all scores of 16 would not fit: four
-// warps (or one) of 16 mean queries each, beside as many that take every second step of 64 mean
+// warps (or one) of 16 mean queries each, beside as many that take other steps of 64 mean
 // keys. Products are bf16 by tensor cores, sums f32. The scores stay in shared memory as integers
 // that compare alike; then a warp finds the smallest chosen score of a block bit by bit. No scores
 // of rows are computed. sm_80 and later; up to kMostChosenFrom blocks.
@@ -15,7 +15,6 @@
 namespace fovea {
 namespace {
 
-constexpr int kKeyWarps = 2;  // steps at a time
 constexpr int kBlocksOfStep = kKeysOfStep / kGroupsOfBlock;
 constexpr int kBlocksOfWarp = 16 / kGroupsOfBlock;
 // Above every score: a block sees itself.
@@ -29,6 +28,7 @@ struct ChooseCall {
 
 template <int kDim, int kRowWarps>
 struct ChooseLayout {
+  static constexpr int kKeyWarps = kDim <= 80 ? 4 : 2;  // steps at a time
   static constexpr int kThreads = 32 * kRowWarps * kKeyWarps;
   static constexpr int kStride = kDim + 8;
   static constexpr int kQueries = 16 * kRowWarps;
@@ -177,8 +177,9 @@ __global__ void __launch_bounds__(ChooseLayout<kDim, kRowWarps>::kThreads)
           return slot < slots ? call.means.queries + of_head + int64_t{slot} * rows.head_dim
                               : nullptr;
         });
+    constexpr int kSlots = Layout::kKeyWarps * kKeysOfStep;
     const auto fetch = [&](int begin, int stage) {
-      copy_rows<kDim, kKeyWarps * kKeysOfStep, Layout::kThreads>(
+      copy_rows<kDim, kSlots, Layout::kThreads>(
           shared + Layout::kKeys + stage * Layout::kStage, rows.head_dim,
           [&](int row) -> const bf16* {
             const int slot = begin + row;
@@ -193,12 +194,11 @@ __global__ void __launch_bounds__(ChooseLayout<kDim, kRowWarps>::kThreads)
     FlashProducts<kDim, 1, true> products(shared, row_warp * 16);
     fetch(0, 0);  // in one group with the queries
     int stage = 0;
-    for (int begin = 0; begin < slots; begin += kKeyWarps * kKeysOfStep, stage ^= 1) {
+    for (int begin = 0; begin < slots; begin += kSlots, stage ^= 1) {
       wait_for_copies<0>();
       __syncthreads();
       if (begin == 0) products.keep_queries();
-      if (begin + kKeyWarps * kKeysOfStep < slots)
-        fetch(begin + kKeyWarps * kKeysOfStep, stage ^ 1);
+      if (begin + kSlots < slots) fetch(begin + kSlots, stage ^ 1);
       float scores_of_step[1][8][4];
       products.multiply_keys(shared + Layout::kKeys + stage * Layout::kStage +
                                  key_warp * kKeysOfStep * Layout::kStride,
@@ -207,7 +207,7 @@ __global__ void __launch_bounds__(ChooseLayout<kDim, kRowWarps>::kThreads)
                              rows.blocks, row_warp, scores);
     }
     __syncthreads();
-    for (int i = warp; i < Layout::kBlocks; i += kRowWarps * kKeyWarps) {
+    for (int i = warp; i < Layout::kBlocks; i += Layout::kThreads / 32) {
       const int block = first_query / kGroupsOfBlock + i;
       if (block < rows.blocks)
         write_list(call, int64_t{head} * rows.blocks + block, scores + i * rows.blocks, block);

@@ -216,7 +216,10 @@ bool sparse_long_is_compiled() {
 }
 
 bool sparse_long_takes(const SparseCall& call) {
-  return call.rows.head_dim == kSparseDim && call.rows.q_stride % 8 == 0;
+  // Where one warpgroup's list is longer than the ring, and the other one waits for coarse keys
+  // with values of its own in hand, neither would go on.
+  const bool may_differ = call.full.counts != nullptr && call.coarse.count > 0;
+  return call.rows.head_dim == kSparseDim && call.rows.q_stride % 8 == 0 && !may_differ;
 }
 
 Status sparse_long_cuda(cudaStream_t stream, const SparseCall& call, int multiprocessors) {
