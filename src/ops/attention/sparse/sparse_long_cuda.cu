@@ -10,7 +10,8 @@
 // registers for biases and would copy 7/9. Steps go through five places of shared memory. A
 // warpgroup begins the products for the next scores and for the sums of the weights before, and
 // weighs those scores while the sums are on their way; where all have as many steps they take turns
-// to begin. Products are bf16, sums f32, weights are rounded to bf16. Heads of 64 values.
+// to begin. Products are bf16, sums f32, weights are rounded to bf16. Heads of 64 values; no
+// windows.
 #include "ops/attention/sparse/sparse_cuda.h"
 
 #if defined(FOVEA_EMULATE)
@@ -129,7 +130,7 @@ __host__ __device__ int tiles_of(const SparseCall& call) {
   return call.rows.heads * ceil_div(call.rows.blocks, kSparseGroups);
 }
 
-template <bool kRagged, bool kWindow>
+template <bool kRagged>
 __global__ void __launch_bounds__(kSparseThreads, 1)
     attend_sparse(const __grid_constant__ SparseTensors tensors,
                   const __grid_constant__ SparseCall call) {
@@ -156,7 +157,7 @@ __global__ void __launch_bounds__(kSparseThreads, 1)
     }
   } else {
     take_registers<232>();
-    SparseBlock<kRagged, kWindow> rows(call, shared, group);
+    SparseBlock<kRagged> rows(call, shared, group);
     if (group == kSparseGroups - 1) give_turn(1);
     for_tiles([&](const SparseTile<kRagged>& tile) {
       if (group < tile.groups)
@@ -211,7 +212,7 @@ Result<SparseTensors> tensors_of(const SparseCall& call) {
 
 bool sparse_long_is_compiled() {
   cudaFuncAttributes attributes{};
-  return cudaFuncGetAttributes(&attributes, attend_sparse<false, false>) == cudaSuccess &&
+  return cudaFuncGetAttributes(&attributes, attend_sparse<false>) == cudaSuccess &&
          attributes.binaryVersion == 90 && attributes.ptxVersion >= 90;
 }
 
@@ -219,16 +220,17 @@ bool sparse_long_takes(const SparseCall& call) {
   // Where one warpgroup's list is longer than the ring, and the other one waits for coarse keys
   // with values of its own in hand, neither would go on.
   const bool may_differ = call.full.counts != nullptr && call.coarse.count > 0;
-  return call.rows.head_dim == kSparseDim && call.rows.q_stride % 8 == 0 && !may_differ;
+  // Testing each pair of rows takes registers that warps have: windows are faster there.
+  const bool has_window = call.window.radius > 0;
+  return call.rows.head_dim == kSparseDim && call.rows.q_stride % 8 == 0 && !has_window &&
+         !may_differ;
 }
 
 Status sparse_long_cuda(cudaStream_t stream, const SparseCall& call, int multiprocessors) {
   const auto tensors = tensors_of(call);
   if (!tensors) return tensors.error();
   const bool ragged = call.full.room > 0 && !call.full.is_even;
-  const auto kernel = call.window.radius > 0 ? attend_sparse<true, true>
-                      : ragged               ? attend_sparse<true, false>
-                                             : attend_sparse<false, false>;
+  const auto kernel = ragged ? attend_sparse<true> : attend_sparse<false>;
   launch(kernel,
          {.grid = static_cast<unsigned>(std::min(tiles_of(call), multiprocessors)),
           .block = kSparseThreads,

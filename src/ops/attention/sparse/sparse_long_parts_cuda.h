@@ -115,8 +115,8 @@ __device__ inline int coarse_steps(const SparseCall& call) {
   return ceil_div(call.coarse.count, kSparseKeys);
 }
 
-// The block of queries of a warpgroup. kWindow: a query sees what is near it.
-template <bool kRagged, bool kWindow>
+// The block of queries of a warpgroup.
+template <bool kRagged>
 class SparseBlock {
  public:
   __device__ SparseBlock(const SparseCall& call, SparseLayout& shared, int group)
@@ -132,12 +132,6 @@ class SparseBlock {
     const int rounds = tile.rounds_of(group_);
     const int steps = rounds + coarse_steps(call_);
     const unsigned coarse = begin_ + tile.in_full();
-    if constexpr (kWindow) {
-      const RowSpan own = call_.rows.spans[block_];
-#pragma unroll
-      for (int half = 0; half < 2; ++half)
-        places_[half] = call_.places[own.first + min(row_of(half), own.count - 1)];
-    }
     wait_for_queries();
     SparsePlace keys{rounds == 0 ? coarse : begin_ + tile.others_after(group_, -1)};
     SparsePlace values = keys;
@@ -274,18 +268,9 @@ class SparseBlock {
       const RowSpan& span = spans[i / 8];
       const float bias = span.bias * inverse;
 #pragma unroll
-      for (int side = 0; side < 2; ++side) {
-        const int key = i % 8 * 8 + lane_ % 4 * 2 + side;
-        const bool is_key = key < span.count;
-        uint32_t place = 0;
-        if constexpr (kWindow) place = is_key ? call_.places[span.first + key] : 0;
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-          float& score = scores_[i][2 * half + side];
-          bool sees = is_key;
-          if constexpr (kWindow) sees = sees && window_sees(call_.window, places_[half], place);
-          score = sees ? score + bias : minus_infinity();
-        }
+      for (int j = 0; j < 4; ++j) {
+        const bool is_key = i % 8 * 8 + lane_ % 4 * 2 + j % 2 < span.count;
+        scores_[i][j] = is_key ? scores_[i][j] + bias : minus_infinity();
       }
     }
   }
@@ -345,16 +330,14 @@ class SparseBlock {
       largest = fmaxf(largest, __shfl_xor_sync(kAllLanes, largest, 1));
       largest = fmaf(fmaxf(largest, __shfl_xor_sync(kAllLanes, largest, 2)), scale_, more);
       largest = fmaxf(largest, largest_[half]);
-      // By a window a query may see none of the first keys: weights 0, not NaN.
-      const float base = kWindow && largest == minus_infinity() ? 0.0f : largest;
-      factor[half] = fast_exp2(largest_[half] - base);
+      factor[half] = fast_exp2(largest_[half] - largest);
       largest_[half] = largest;
       float total = 0;
 #pragma unroll
       for (int i = 0; i < kSparseKeys / 8; ++i)
 #pragma unroll
         for (int j = 2 * half; j < 2 * half + 2; ++j) {
-          scores_[i][j] = fast_exp2(fmaf(scores_[i][j], scale_, more - base));
+          scores_[i][j] = fast_exp2(fmaf(scores_[i][j], scale_, more - largest));
           total += scores_[i][j];
         }
       total_[half] = total_[half] * factor[half] + total;
@@ -412,7 +395,6 @@ class SparseBlock {
   unsigned begin_ = 0;  // of the tile in the ring
   uint64_t queries_;
   float scale_;
-  uint32_t places_[2];
   float scores_[kSparseKeys / 8][4];
   uint32_t weights_[kSparseKeys / 16][4];
   float sums_[kSparseDim / 8][4];
