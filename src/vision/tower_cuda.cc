@@ -46,32 +46,7 @@ NormJob norm_of(const DeviceNorm& norm, const VisionConfig& config, const float*
   return job;
 }
 
-std::vector<GridPlace> grid_places(std::span<const Cell> cells, int row, int col) {
-  std::vector<GridPlace> places;
-  for (const Cell& cell : cells)
-    for (int i = 0; i < kPatchesPerCell; ++i)
-      places.push_back({cell.level, (cell.col - col) * 2 + i % 2, (cell.row - row) * 2 + i / 2});
-  return places;
-}
-
 }  // namespace
-
-TowerOrder::TowerOrder(const AttentionSchedule& its_attention, RowBlocks its_rows)
-    : attention(its_attention), rows(std::move(its_rows)) {
-  for (size_t i = 0; i < rows.order.size(); i += kPatchesPerCell)
-    cells.push_back(rows.order[i] / kPatchesPerCell);
-}
-
-TowerOrder::TowerOrder(const AttentionSchedule& its_attention, std::span<const Cell> given, int row,
-                       int col)
-    : TowerOrder(its_attention, block_rows(grid_places(given, row, col))) {}
-
-bool CudaTower::has_kind(AttentionKind kind) const {
-  if (kind == AttentionKind::kDense) return true;
-  const bool has_kernels =
-      kEmulated || (attention_kernels_ == KernelChoice::kBest && attention_.tensor_cores());
-  return has_kernels && has_cuda_form(kind);
-}
 
 Result<std::shared_ptr<CudaTower>> CudaTower::make(const std::shared_ptr<CudaAccelerator>& device,
                                                    const VisionConfig& config,
@@ -195,21 +170,6 @@ Status CudaTower::place_rows(std::span<const TowerRequest> requests, Pass& pass)
   return staging_.upload<AttentionSequence>(device_->stream(), sequences, work_.sequences);
 }
 
-Status CudaTower::place_order(const TowerRequest& request, const AttentionSequence& sequence,
-                              Pass& pass) {
-  const TowerOrder& order = *request.order;
-  FOVEA_CHECK(pass.sequences == 1 && request.kept == 0);
-  pass.order = &order;
-  pass.ordered = sequence;
-  std::vector<float> biases;
-  if (request.key_bias != nullptr)
-    for (const GridPlace& place : order.rows.places) biases.push_back(size_bias(place.level));
-  if (auto done = staging_.upload<int>(device_->stream(), order.cells, work_.cells); !done)
-    return done;
-  return sparse_.place(device_->stream(), staging_, order.rows, biases, config_.num_heads,
-                       config_.head_dim, order.attention.parts());
-}
-
 Status CudaTower::place_keys(std::span<const TowerRequest> requests, const Pass& pass) {
   std::vector<RowPlace> places;
   for (const TowerRequest& request : requests) {
@@ -282,22 +242,6 @@ void CudaTower::attend(const Pass& pass, int index) {
   attention_known_cuda(stream, shape, pass.even, work_.sequences.data(), work_.wide.data(),
                        rotary.q_stride, work_.narrow.data(), config_.hidden_size, attention_,
                        attention_kernels_);
-}
-
-void CudaTower::attend_by_kind(const Pass& pass, const AttentionShape& shape,
-                               const SparseSettings& settings) {
-  const AttentionSequence& sequence = pass.ordered;
-  const int64_t layer = int64_t{shape.layer} * shape.kv_heads * sequence.capacity * shape.head_dim;
-  sparse_.attend(device_->stream().get(),
-                 {.q = work_.wide.data(),
-                  .q_stride = 3 * config_.hidden_size,
-                  .keys = sequence.keys + layer,
-                  .values = sequence.values + layer,
-                  .capacity = sequence.capacity,
-                  .scale = shape.scale,
-                  .out = work_.narrow.data(),
-                  .out_stride = config_.hidden_size},
-                 settings);
 }
 
 // x = x + attention(norm1(x)); x = x + mlp(norm2(x))
