@@ -217,9 +217,9 @@ bool sparse_long_is_compiled() {
 }
 
 bool sparse_long_takes(const SparseCall& call) {
-  // Where one warpgroup's list is longer than the ring, and the other one waits for coarse keys
-  // with values of its own in hand, neither would go on.
-  const bool may_differ = call.full.counts != nullptr && call.coarse.count > 0;
+  // A warpgroup that skips more steps of the other one than the ring has places loses count: lists
+  // must be of one length.
+  const bool may_differ = call.full.counts != nullptr;
   // Testing each pair of rows takes registers that warps have: windows are faster there.
   const bool has_window = call.window.radius > 0;
   return call.rows.head_dim == kSparseDim && call.rows.q_stride % 8 == 0 && !has_window &&

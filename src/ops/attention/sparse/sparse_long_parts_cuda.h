@@ -127,6 +127,7 @@ class SparseBlock {
   __device__ void attend(const SparseTile<kRagged>& tile) {
     next_turn_ = 0;
     if (tile.groups > 1 && tile.is_even()) next_turn_ = group_ + 1 == tile.groups ? 1 : group_ + 2;
+    mine_ = tile.groups == kSparseGroups ? kSparseGroups : 1;
     head_ = tile.head;
     block_ = tile.block + group_;
     const int rounds = tile.rounds_of(group_);
@@ -179,8 +180,8 @@ class SparseBlock {
   __device__ void pass(const SparseTile<kRagged>& tile) {
     wait_for_queries();
     free_queries();
-    begin_ += tile.in_full();
-    for (int i = 0; i < coarse_steps(call_); ++i) {
+    const int steps = tile.in_full() + coarse_steps(call_);
+    for (int i = 0; i < steps; ++i) {
       const SparsePlace place{begin_++};
       wait_for_phase(&shared_.keys_are_here[place.stage()], place.parity());
       free_step(shared_.keys_are_free, place, false);
@@ -205,10 +206,11 @@ class SparseBlock {
     free(&shared_.queries_are_free[tile_ % 2], 1);
     ++tile_;
   }
-  // Nobody else reads a step that is mine.
+  // Nobody else reads a step that is mine, so that I give back for all; but one that passes follows
+  // each step, since it could not tell how often a place was used since it last looked.
   __device__ void free_step(SharedBarrier (&barriers)[kSparseStages], SparsePlace place,
                             bool is_mine) {
-    free(&barriers[place.stage()], is_mine ? kSparseGroups : 1);
+    free(&barriers[place.stage()], is_mine ? mine_ : 1);
   }
 
   // Turns go round among the warpgroups of a tile, where all of them take as many steps.
@@ -388,6 +390,7 @@ class SparseBlock {
   SparseLayout& shared_;
   int group_;
   int lane_ = static_cast<int>(threadIdx.x) % 32;
+  int mine_ = 1;
   int head_ = 0;
   int block_ = 0;       // of the queries
   int next_turn_ = 0;   // of the warpgroup after this one, from 1; 0: there is none
