@@ -25,9 +25,9 @@ std::vector<Shape> shapes() {
       {"one row", test::grid(1, 1)},
       {"a block", test::grid(8, 8), 1, 64},
       {"odd", test::grid(17, 5), 3, 8, true},
-      {"a row of rows", test::grid(100, 1), 1, 72},
+      {"a row of rows", test::grid(50, 1), 1, 72},
       {"mixed levels", test::mixed(), 1, 16, true},
-      {"long heads", test::grid(12, 9), 1, 128},
+      {"long heads", test::grid(10, 7), 1, 128},
   };
   if (!kEmulated) {  // tiles for every multiprocessor, words and steps of coarse keys
     all.push_back({"two blocks", test::grid(16, 8), 1, 64});
