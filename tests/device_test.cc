@@ -136,6 +136,21 @@ TEST_P(OnGpu, AnswersAsTheCpuDoes) {
   expect_same_answer(expected, cards.ask({"--device", "cuda:0", "--kernels", "portable"}));
 }
 
+// A share of one block, which is a block's own, so that no choice hangs on a rounding.
+TEST_P(OnGpu, AttendsByKindsAsTheCpuDoes) {
+  const Cards cards;
+  for (const auto& kinds :
+       {std::pair("hierarchical:0.001", "prefix"), std::pair("dense,strided", "dense")}) {
+    const std::vector<std::string> by = {"--attention", kinds.first, "--attention-text",
+                                         kinds.second};
+    std::vector<std::string> here = {"--weights", "bf16"};
+    std::vector<std::string> there = {"--device", "cuda"};
+    here.insert(here.end(), by.begin(), by.end());
+    there.insert(there.end(), by.begin(), by.end());
+    expect_same_answer(cards.ask(here), cards.ask(there));
+  }
+}
+
 // Shares of 1 that bf16 knows to a hundredth or so.
 TEST_P(OnGpu, TokensAttendedToWhatTheyDoOnTheCpu) {
   const Cards cards;
@@ -201,6 +216,10 @@ TEST_P(OnGpu, WhatItCannotDoIsSaidInOneLine) {
   refused({"--device", "tpu"}, "device 'tpu': use cpu");
   refused({"--device", "cuda", "--weights", "f32"}, "a GPU computes with bf16");
   refused({"--device", "cuda", "--weights", "int8"}, "leave the format out");
+  refused({"--device", "cuda", "--attention", "performer"}, "attention \"performer\": ");
+  refused({"--device", "cuda", "--attention", "performer"}, "does not compute it in the tower");
+  refused({"--device", "cuda", "--attention-text", "window"},
+          "does not compute it in the language model; leave it out, or choose the device cpu");
   refused({"--device", "cuda", "--model", kOddModel},
           "vision_config.hidden_size / num_heads is 12, which is not a multiple of 8; use "
           "device cpu");

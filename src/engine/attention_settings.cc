@@ -18,13 +18,10 @@ Result<AttentionSchedule> of_text(const Model& model, const AskOptions& options)
                          model.config().text.num_layers);
 }
 
-Status check_one(const Model& model, const Result<AttentionSchedule>& wanted, bool has_kinds) {
-  if (!wanted) return wanted.error();
-  if (wanted->is_dense() || has_kinds) return Done{};
-  return bad_input(
-      fmt::format("attention \"{}\": {} computes dense attention alone; leave it out, "
-                  "or choose the device cpu",
-                  wanted->text(), model.device->description()));
+Status refuse(const Model& model, const AttentionSchedule& wanted, const char* whose) {
+  return bad_input(fmt::format(
+      "attention \"{}\": {} does not compute it in {}; leave it out, or choose the device cpu",
+      wanted.text(), model.device->description(), whose));
 }
 
 Status check_formats(const Model& model, const AskOptions& options) {
@@ -47,10 +44,12 @@ Status check_formats(const Model& model, const AskOptions& options) {
 }  // namespace
 
 Status check_attention(const Model& model, const AskOptions& options) {
-  if (auto checked = check_one(model, of_tower(model, options), model.tower.has_kinds()); !checked)
-    return checked;
-  if (auto checked = check_one(model, of_text(model, options), model.decoder.has_kinds()); !checked)
-    return checked;
+  const auto tower = of_tower(model, options);
+  if (!tower) return tower.error();
+  if (!model.tower.has_kinds(*tower)) return refuse(model, *tower, "the tower");
+  const auto text = of_text(model, options);
+  if (!text) return text.error();
+  if (!model.decoder.has_kinds(*text)) return refuse(model, *text, "the language model");
   return check_formats(model, options);
 }
 

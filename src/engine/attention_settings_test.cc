@@ -96,7 +96,7 @@ TEST(AttentionSettings, LongPicturesAreReadWholeByPrefix) {
   expect_same_answer(*again, *first, 1e-4);
 }
 
-TEST(AttentionSettings, ADeviceThatHasNoneRefusesInOneLine) {
+TEST(AttentionSettings, WhatADeviceDoesNotHaveIsRefusedInOneLine) {
   if (emulated_library().empty()) GTEST_SKIP() << "the emulation is not built";
   setenv("FOVEA_CUDA_LIBRARY", emulated_library().c_str(), 1);
   const auto model = load_model(gaze_path(), {.device = "cuda"});
@@ -106,14 +106,19 @@ TEST(AttentionSettings, ADeviceThatHasNoneRefusesInOneLine) {
   EXPECT_TRUE(check_attention(**model, options));
   options.tower_attention = options.text_attention = "dense";
   EXPECT_TRUE(check_attention(**model, options));
-  for (std::string* setting : {&options.tower_attention, &options.text_attention}) {
-    *setting = "strided";
+  options.tower_attention = "hierarchical";
+  options.text_attention = "prefix";
+  EXPECT_TRUE(check_attention(**model, options));
+  for (const auto& [setting, kind] : {std::pair(&options.tower_attention, "dense,performer"),
+                                      std::pair(&options.text_attention, "strided")}) {
+    const std::string good = *setting;
+    *setting = kind;
     const Status checked = check_attention(**model, options);
     ASSERT_FALSE(checked);
     EXPECT_EQ(checked.error().kind, Error::Kind::kBadInput);
-    EXPECT_NE(checked.error().message.find("dense attention alone"), std::string::npos);
+    EXPECT_NE(checked.error().message.find("does not compute it"), std::string::npos);
     EXPECT_EQ(checked.error().message.find('\n'), std::string::npos);
-    *setting = "dense";
+    *setting = good;
   }
 }
 

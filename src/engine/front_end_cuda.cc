@@ -240,12 +240,19 @@ Result<VisualTokens> CudaFrontEnd::encode(OnDevice& prepared, std::span<const Ce
   one.prepared = static_cast<PreparedOnDevice&>(prepared).shared_from_this();
   one.cells.assign(cells.begin(), cells.end());
   Size canvas = one.prepared->canvas();
+  if (!options.attention.is_dense() && memory.patches() == 0) {
+    one.order = std::make_unique<TowerOrder>(options.attention, cells,
+                                             crop == nullptr ? 0 : crop->row_begin,
+                                             crop == nullptr ? 0 : crop->col_begin);
+    std::transform(one.order->cells.begin(), one.order->cells.end(), one.cells.begin(),
+                   [&](int cell) { return cells[static_cast<size_t>(cell)]; });
+  }
   std::vector<int> levels;
-  for (const Cell& cell : cells) levels.insert(levels.end(), kPatchesPerCell, cell.level);
+  for (const Cell& cell : one.cells) levels.insert(levels.end(), kPatchesPerCell, cell.level);
   if (crop != nullptr) {
     canvas = {(crop->col_end - crop->col_begin) * kCellPx,
               (crop->row_end - crop->row_begin) * kCellPx};
-    for (const Cell& cell : cells)
+    for (const Cell& cell : one.cells)
       for (int i = 0; i < kPatchesPerCell; ++i) {
         const int row = (cell.row - crop->row_begin) * 2 + i / 2;
         const int col = (cell.col - crop->col_begin) * 2 + i % 2;
@@ -263,6 +270,7 @@ Result<VisualTokens> CudaFrontEnd::encode(OnDevice& prepared, std::span<const Ce
   auto tokens = tower_->tokens_for(static_cast<int>(cells.size()));
   if (!tokens) return tokens.error();
   one.request = *request;
+  one.request.order = one.order.get();
   if (request->memory != nullptr) one.memory = memory.on_device;
   if (options.size_bias) one.biases = CudaTower::size_biases(memory, levels);
   one.tokens = *tokens;
@@ -288,14 +296,19 @@ void CudaFrontEnd::start() {
   run_put_off({}, nullptr);
 }
 
-// Those of which no keys and values are kept in one pass, those of which they are in another.
+// Those that attend by kinds by themselves; of the others those of which no keys and values are
+// kept in one pass, those of which they are in another.
 void CudaFrontEnd::run_put_off(const EncodeOptions& options, Stopwatch* watch) {
   std::vector<PutOff> all = std::move(put_off_);
   put_off_.clear();
-  for (const bool kept : {false, true}) {
-    std::vector<PutOff*> pass;
-    for (PutOff& one : all)
-      if ((one.request.memory != nullptr) == kept) pass.push_back(&one);
+  std::vector<std::vector<PutOff*>> passes(2);
+  for (PutOff& one : all) {
+    if (one.order != nullptr)
+      passes.push_back({&one});
+    else
+      passes[one.request.memory != nullptr ? 1 : 0].push_back(&one);
+  }
+  for (const std::vector<PutOff*>& pass : passes) {
     if (pass.empty()) continue;
     const Status done = run_pass(pass, options, watch);
     for (PutOff* one : pass) {

@@ -66,8 +66,9 @@ class CudaFrontEnd : public DeviceFrontEnd, public PutOffWork {
     std::vector<Cell> cells;
     std::vector<PatchPlace> places;  // of a crop; empty: those of the cells
     TowerRequest request;
-    std::shared_ptr<OnDevice> memory;  // of the request
-    std::vector<float> biases;         // by size; empty: none
+    std::unique_ptr<TowerOrder> order;  // of cells and places; null: as they were given
+    std::shared_ptr<OnDevice> memory;   // of the request
+    std::vector<float> biases;          // by size; empty: none
     std::shared_ptr<TokensOnDevice> tokens;
   };
   // Of a pass, unless one image has more: enough to fill a device, which then works while the host

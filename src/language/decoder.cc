@@ -67,7 +67,11 @@ Result<Decoder> Decoder::build(const ModelConfig& config, const TensorSource& so
 }
 
 size_t Decoder::bytes() const { return device_->bytes(); }
-bool Decoder::has_kinds() const { return device_->has_kinds(); }
+bool Decoder::has_kinds(const AttentionSchedule& attention) const {
+  const auto parts = attention.parts();
+  return std::all_of(parts.begin(), parts.end(),
+                     [&](const SparseSettings& part) { return device_->has_kind(part.kind); });
+}
 bool Decoder::answers() const { return device_->answers() != nullptr; }
 
 Result<Buffer<float>> Decoder::forward(Threads& threads, const TokenRun& run, DecoderMemory& memory,
@@ -111,13 +115,13 @@ void Decoder::start(ForwardRequest& request) const {
   check_run(config_, run, memory);
   FOVEA_CHECK(options.chunk_tokens >= 0 && (!options.all_logits || request.wants_logits));
   FOVEA_CHECK(options.layers >= 0 && options.layers <= config_.num_layers);
-  FOVEA_CHECK(options.attention.is_dense() || has_kinds());
+  FOVEA_CHECK(has_kinds(options.attention));
   FOVEA_CHECK(options.layers == 0 || !(request.wants_logits || options.leave_logits));
   FOVEA_CHECK(!options.leave_logits || (answers() && !request.wants_logits));
   const int64_t keys = memory.tokens() + static_cast<int64_t>(run.ids.size());
   const int layers = options.layers > 0 ? options.layers : config_.num_layers;
   if (options.readout != nullptr) start_readout(config_, run, keys, *options.readout);
-  FOVEA_CHECK(options.keys == nullptr || (has_kinds() && options.layers == 0));
+  FOVEA_CHECK(options.keys == nullptr || (device_->reads_keys() && options.layers == 0));
   if (options.keys != nullptr) start_keys(config_, run, memory, *options.keys);
   if (options.hidden != nullptr) start_hidden(config_, run, layers, *options.hidden);
   const size_t rows = !request.wants_logits ? 0 : options.all_logits ? run.ids.size() : 1;

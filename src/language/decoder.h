@@ -138,7 +138,7 @@ struct ForwardOptions {
   bool leave_logits = false;
   AttentionReadout* readout = nullptr;  // filled where given
   HiddenReadout* hidden = nullptr;      // likewise
-  KeyReadout* keys = nullptr;           // likewise, where Decoder::has_kinds(); not of steps
+  KeyReadout* keys = nullptr;           // likewise, on a CPU; not of steps
   // Without logits: only the first so many layers, where above 0. The memory is then left as it
   // was.
   int layers = 0;
@@ -208,7 +208,7 @@ class Decoder {
   Result<double> confidence(const DecoderMemory& memory) const;
 
   // Whether its device knows other attention than dense.
-  bool has_kinds() const;
+  bool has_kinds(const AttentionSchedule& attention) const;
   const TextConfig& config() const { return config_; }
   size_t bytes() const;  // of its weights
   const std::shared_ptr<DeviceDecoder>& on_device() const { return device_; }

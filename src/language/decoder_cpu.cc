@@ -166,7 +166,8 @@ class CpuDecoder : public DeviceDecoder {
   void work(Threads& threads, std::span<ForwardRequest> requests) override;
   DeviceAnswers* answers() override { return nullptr; }
   size_t bytes() const override { return weights_.bytes(); }
-  bool has_kinds() const override { return true; }
+  bool has_kind(AttentionKind /*kind*/) const override { return true; }
+  bool reads_keys() const override { return true; }
 
  private:
   bool work_run(Threads& threads, ForwardRequest& request) const;

@@ -200,6 +200,8 @@ Status CudaDecoder::place_rows(std::span<const PassRun> requests, Pass& pass) {
     pass.max_count = std::max(pass.max_count, count);
     pass.max_keys = std::max(pass.max_keys, rounded_keys(sequence.key_count, count));
   }
+  if (requests.size() == 1 && requests.front().attention != nullptr)
+    if (auto done = place_prefix(requests.front(), sequences.front(), pass); !done) return done;
   if (auto done = gather_features(requests, ids, pass); !done) return done;
   if (work_.sequences.size() < sequences.size()) graphs_.clear();
   Stream& stream = device_->stream();
@@ -212,6 +214,32 @@ Status CudaDecoder::place_rows(std::span<const PassRun> requests, Pass& pass) {
   pass.places = work_.row_places.data();
   pass.sequences_at = work_.sequences.data();
   return done;
+}
+
+// A text sees what is before each of its tokens, an image all that is before its end: queries that
+// stand behind all keys see them all.
+Status CudaDecoder::place_prefix(const PassRun& request, const AttentionSequence& whole,
+                                 Pass& pass) {
+  std::vector<AttentionSequence> parts;
+  const int64_t first = request.kept;
+  const int64_t end = first + static_cast<int64_t>(request.ids.size());
+  for (int64_t begin = first; begin < end;) {
+    const int64_t limit = prefix_limit(request.images, begin);
+    const bool is_text = limit == begin + 1;
+    int64_t next = is_text ? limit : std::min(limit, end);
+    while (is_text && next < end && prefix_limit(request.images, next) == next + 1) ++next;
+    FOVEA_CHECK(is_text || limit <= end);
+    AttentionSequence& part = parts.emplace_back(whole);
+    part.q_begin = whole.q_begin + static_cast<int>(begin - first);
+    part.q_count = static_cast<int>(next - begin);
+    part.key_count = static_cast<int>(next);
+    part.first_query = static_cast<int>(is_text ? begin : next);
+    pass.prefix.max_count = std::max(pass.prefix.max_count, part.q_count);
+    begin = next;
+  }
+  pass.prefix.attention = request.attention;
+  pass.prefix.sequences = static_cast<int>(parts.size());
+  return staging_.upload<AttentionSequence>(device_->stream(), parts, work_.parts);
 }
 
 AngleJob CudaDecoder::angles_of(const Pass& pass) {
@@ -292,7 +320,7 @@ void CudaDecoder::attend(const Pass& pass, int index) {
   rotary.q_stride = q_size(config_) + 2 * kv_size(config_);
   rotary.places = pass.places;
   rotary.layer = index;
-  const AttentionShape shape = shape_of(pass, index);
+  AttentionShape shape = shape_of(pass, index);
   const std::vector<int>& asked = pass.asking.layers;
   if (pass.max_count == 1 && pass.rows == pass.sequences && asked.empty() &&
       attention_step_takes(rotary)) {
@@ -308,8 +336,15 @@ void CudaDecoder::attend(const Pass& pass, int index) {
   if (std::find(asked.begin(), asked.end(), index) != asked.end())
     attention_mass_cuda(stream, asking_shape(pass, index), work_.asking.data(), work_.ranges.data(),
                         pass.asking.max_range, work_.wide.data(), rotary.q_stride, attention_);
-  attention_cuda(stream, shape, pass.sequences_at, work_.wide.data(), rotary.q_stride,
-                 work_.narrow.data(), q_size(config_), attention_, device_->kernels());
+  const AttentionSequence* sequences = pass.sequences_at;
+  if (pass.prefix.attention != nullptr &&
+      pass.prefix.attention->of(index, config_.num_layers).kind == AttentionKind::kPrefix) {
+    sequences = work_.parts.data();
+    shape.sequences = pass.prefix.sequences;
+    shape.max_q_count = pass.prefix.max_count;
+  }
+  attention_cuda(stream, shape, sequences, work_.wide.data(), rotary.q_stride, work_.narrow.data(),
+                 q_size(config_), attention_, device_->kernels());
 }
 
 void CudaDecoder::run_layer(const Pass& pass, int index) {
@@ -345,7 +380,8 @@ Status CudaDecoder::run(std::span<const PassRun> requests, const PassOptions& op
   if (auto done = start_readouts(requests, options.readouts, pass); !done) return done;
   const GraphKey key{pass.rows,   pass.sequences, pass.max_count, pass.max_keys,
                      pass.visual, pass.taps,      pass.layers};
-  if (options.on_layer || pass.asking.sequences > 0 || pass.rows > kMostGraphRows) {
+  if (options.on_layer || pass.prefix.attention != nullptr || pass.asking.sequences > 0 ||
+      pass.rows > kMostGraphRows) {
     embed(pass);
     run_layers(pass, options);
   } else {

@@ -59,6 +59,10 @@ struct PassRun {
   std::span<const VisualSpan> visual;  // `at` counts from the first of these tokens
   DecoderKeyValues* memory = nullptr;  // with room for them
   int kept = 0;                        // tokens that are in it before
+  // Of a request that has a pass by itself: how its tokens attend to each other, and the visual
+  // tokens of its whole sequence. Null: densely.
+  const AttentionSchedule* attention = nullptr;
+  std::span<const TokenRange> images;
 };
 
 class AnswerSteps;
@@ -80,6 +84,9 @@ class CudaDecoder : public DeviceDecoder,
   void draw(std::span<DeviceAnswer* const> answers) override;
   Result<double> confidence(const DecoderMemory& memory) override;
   size_t bytes() const override { return weights_.bytes(); }
+  bool has_kind(AttentionKind kind) const override {
+    return kind == AttentionKind::kDense || kind == AttentionKind::kPrefix;
+  }
 
   // A pass over the tokens of all requests, enqueued; take a lock of the accelerator first.
   struct PassOptions {
@@ -115,6 +122,7 @@ class CudaDecoder : public DeviceDecoder,
     DeviceMemory<float> logits;  // [requests][vocab_size]
     DeviceMemory<RowPlace> row_places;
     DeviceMemory<AttentionSequence> sequences;
+    DeviceMemory<AttentionSequence> parts;   // of a run that attends by prefix
     DeviceMemory<AttentionSequence> asking;  // the queries of a readout
     DeviceMemory<AttentionMassRange> ranges;
     DeviceMemory<float> mass;
@@ -133,6 +141,13 @@ class CudaDecoder : public DeviceDecoder,
     int taps = 0;
     int layers = 0;
     std::vector<int> last_rows;  // of each request
+    // A run of which some layers attend by prefix: its texts and its images as sequences of their
+    // own, which share keys and values.
+    struct Prefix {
+      const AttentionSchedule* attention = nullptr;
+      int sequences = 0;
+      int max_count = 0;
+    } prefix;
     // Queries of which it is read out what they attend to.
     struct Asking {
       int sequences = 0;
@@ -156,6 +171,7 @@ class CudaDecoder : public DeviceDecoder,
   Status warm_up(int rows);
   Status open_steps();
   Status place_rows(std::span<const PassRun> requests, Pass& pass);
+  Status place_prefix(const PassRun& request, const AttentionSequence& whole, Pass& pass);
   Status gather_features(std::span<const PassRun> requests, std::vector<int>& ids, Pass& pass);
   AngleJob angles_of(const Pass& pass);
   void embed(const Pass& pass);

@@ -158,6 +158,33 @@ TEST_P(DecoderCuda, ChunksGiveTheLogitsOfTheWhole) {
   }
 }
 
+TEST_P(DecoderCuda, ByPrefixImagesAreSeenWholeInAnyChunks) {
+  const Pair pair = pair_of({.layers = 3, .hidden = 24, .intermediate = 40});
+  const RandomPrompt prompt = prompt_for(pair.config, 2);
+  const PromptThere copy = there(prompt);
+  std::vector<TokenRange> images;
+  for (const VisualSpan& span : prompt.spans)
+    images.push_back({static_cast<int64_t>(span.at), static_cast<int64_t>(span.at) + span.count});
+  for (const char* kinds : {"prefix", "dense,prefix"}) {
+    ForwardOptions options{.all_logits = true};
+    options.attention = *parse_attention(kinds, AttentionPlace::kText, 3);
+    options.images = images;
+    DecoderMemory memory;
+    const Buffer<float> expected = forward(pair.cpu, prompt.run(), memory, options);
+    DecoderMemory densely;
+    EXPECT_GT(relative_error(all_of(forward(pair.cpu, prompt.run(), densely, {.all_logits = true})),
+                             all_of(expected)),
+              0.05)
+        << "images make no difference";
+    for (const int chunk : {0, 3, 16}) {
+      options.chunk_tokens = chunk;
+      DecoderMemory own;
+      expect_logits(all_of(expected), all_of(forward(pair.gpu, copy.run, own, options)),
+                    pair.vocab(), std::string(kinds) + " by " + std::to_string(chunk));
+    }
+  }
+}
+
 TEST_P(DecoderCuda, MemoryGrowsTokenByToken) {
   const Pair pair = pair_of({.hidden = 24, .kv_heads = 1, .head_dim = 8, .intermediate = 24});
   const RandomPrompt prompt = prompt_for(pair.config, 1);

@@ -64,8 +64,10 @@ class DeviceDecoder {
   // Null: the host draws all tokens.
   virtual DeviceAnswers* answers() = 0;
   virtual size_t bytes() const = 0;  // of its weights
-  // Whether it knows other attention than dense.
-  virtual bool has_kinds() const { return false; }
+  // Whether its tokens can attend to each other by this kind, and whether it reads out what each
+  // query gives (KeyReadout).
+  virtual bool has_kind(AttentionKind kind) const { return kind == AttentionKind::kDense; }
+  virtual bool reads_keys() const { return false; }
 };
 
 // What each run-time library exports for it. The weights may be taken.

@@ -60,6 +60,9 @@ int64_t chunk_end(const ForwardRequest& request, int64_t begin) {
   const ForwardOptions& options = request.options;
   const int64_t most = options.chunk_tokens > 0 ? options.chunk_tokens : kChunkTokens;
   int64_t end = std::min(begin + most, static_cast<int64_t>(request.run.ids.size()));
+  // By prefix the tokens of an image see each other: its keys must be there.
+  if (options.attention.has(AttentionKind::kPrefix))
+    end = prefix_limit(options.images, request.tokens_before + end - 1) - request.tokens_before;
   if (options.readout == nullptr || !options.readout->wants_last) return end;
   const auto past_last = static_cast<int64_t>(options.readout->query_end);
   for (const int64_t edge : {past_last - 1, past_last})
@@ -72,7 +75,7 @@ bool shares_pass(const ForwardRequest& request) {
   const ForwardOptions& options = request.options;
   const auto count = static_cast<int64_t>(request.run.ids.size());
   return count <= (options.chunk_tokens > 0 ? options.chunk_tokens : kChunkTokens) &&
-         !options.all_logits && !options.on_layer &&
+         !options.all_logits && !options.on_layer && options.attention.is_dense() &&
          (options.readout == nullptr || !options.readout->wants_last);
 }
 
@@ -330,8 +333,12 @@ Result<bool> CudaDecoder::work_alone(ForwardRequest& asked) {
     const auto first = static_cast<size_t>(begin);
     const auto rows = static_cast<size_t>(end - begin);
     const std::vector<VisualSpan> visual = spans_of(run.visual, begin, end);
-    const PassRun request{run.ids.subspan(first, rows), run.positions.subspan(first, rows), visual,
-                          *room, static_cast<int>(before + begin)};
+    PassRun request{run.ids.subspan(first, rows), run.positions.subspan(first, rows), visual, *room,
+                    static_cast<int>(before + begin)};
+    if (!options.attention.is_dense()) {
+      request.attention = &options.attention;
+      request.images = options.images;
+    }
     PassOptions pass;
     pass.layers = options.layers > 0 ? options.layers : config_.num_layers;
     pass.all_logits = options.all_logits;

@@ -169,6 +169,18 @@ __global__ void rotate_heads(RotaryJob job, int lanes) {
   write_four(to + half, part.second);
 }
 
+__global__ void move_row(const __grid_constant__ RowMove move) {
+  let_next_start();
+  wait_for_previous();
+  const auto row = static_cast<int>(blockIdx.x);
+  const auto part = int64_t{blockIdx.y} * move.rows;
+  const bf16* from = move.from + (part + row) * move.cols;
+  bf16* to = move.to + (part + move.order[row]) * move.cols;
+  for (int i = static_cast<int>(threadIdx.x) * 8; i < move.cols;
+       i += static_cast<int>(blockDim.x) * 8)
+    *reinterpret_cast<bf16x8*>(to + i) = *reinterpret_cast<const bf16x8*>(from + i);
+}
+
 void run_rows(cudaStream_t stream, const RunRows& run, const bf16* table,
               const FeatureRows& features, bool add) {
   FOVEA_CHECK(run.cols % 4 == 0);
@@ -192,6 +204,17 @@ void embed_rows_cuda(cudaStream_t stream, const RunRows& run, const bf16* table,
 }
 void add_features_cuda(cudaStream_t stream, const RunRows& run, const FeatureRows& features) {
   run_rows(stream, run, nullptr, features, true);
+}
+
+void move_rows_cuda(cudaStream_t stream, const RowMove& move) {
+  FOVEA_CHECK(move.cols % 8 == 0);
+  if (move.rows == 0) return;
+  launch(move_row,
+         {.grid = dim3(static_cast<unsigned>(move.rows), static_cast<unsigned>(move.parts)),
+          .block = kRowThreads,
+          .stream = stream,
+          .overlaps = true},
+         move);
 }
 
 void rotate_heads_cuda(cudaStream_t stream, const RotaryJob& given) {

@@ -49,6 +49,18 @@ void embed_rows_cuda(cudaStream_t stream, const RunRows& run, const bf16* table,
 // Deepstack: residual[r] += its row of the features, where it has one.
 void add_features_cuda(cudaStream_t stream, const RunRows& run, const FeatureRows& features);
 
+// to[part][order[r]] = from[part][r]: rows of several parts, each put into another order. Columns
+// are multiples of 8.
+struct RowMove {
+  const bf16* from = nullptr;  // [parts][rows][cols]
+  bf16* to = nullptr;          // the same
+  const int* order = nullptr;  // [rows], in device memory; none twice
+  int parts = 1;
+  int rows = 0;
+  int cols = 0;
+};
+void move_rows_cuda(cudaStream_t stream, const RowMove& move);
+
 // Where the key and the value of a row go: `position` of [kv_heads][capacity][head_dim].
 struct RowPlace {
   bf16* keys = nullptr;

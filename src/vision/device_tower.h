@@ -23,8 +23,8 @@ class DeviceTower {
   // The tokens in the host's memory, for tests and traces.
   virtual Result<VisualTokens> download(VisualTokens tokens) = 0;
   virtual size_t bytes() const = 0;  // of its weights
-  // Whether it knows other attention than dense.
-  virtual bool has_kinds() const { return false; }
+  // Whether its patches can attend to each other by this kind.
+  virtual bool has_kind(AttentionKind kind) const { return kind == AttentionKind::kDense; }
 };
 
 // What each run-time library exports for it. The weights may be taken.

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // One image's patches through the tower on a GPU, from and to the CPU's memory.
 #include <algorithm>
-#include <cmath>
+#include <optional>
 
+#include "vision/row_order.h"
 #include "vision/tower_cuda.h"
 
 namespace fovea {
@@ -15,13 +16,24 @@ std::vector<bf16> rounded(const Buffer<float>& values) {
   return result;
 }
 
+// Rows of patches as they stand in an order.
+std::vector<bf16> in_order(std::span<const int32_t> order, const bf16* patches) {
+  std::vector<bf16> result;
+  result.reserve(order.size() * kPatchValues);
+  for (const int32_t row : order) {
+    const bf16* from = patches + static_cast<size_t>(row) * kPatchValues;
+    result.insert(result.end(), from, from + kPatchValues);
+  }
+  return result;
+}
+
 }  // namespace
 
 std::vector<float> CudaTower::size_biases(const TowerMemory& memory, std::span<const int> levels) {
   std::vector<float> biases;
   biases.reserve(memory.levels.size() + levels.size());
-  for (const int level : memory.levels) biases.push_back(static_cast<float>(level * std::log(4.0)));
-  for (const int level : levels) biases.push_back(static_cast<float>(level * std::log(4.0)));
+  for (const int level : memory.levels) biases.push_back(size_bias(level));
+  for (const int level : levels) biases.push_back(size_bias(level));
   return biases;
 }
 
@@ -66,20 +78,31 @@ Result<VisualTokens> CudaTower::encode(Threads& /*threads*/, const Patches& patc
   const auto into = input(patches.count);
   if (!into) return into.error();
   const size_t values = static_cast<size_t>(patches.count) * kPatchValues;
-  const std::vector<bf16> made =
+  std::vector<bf16> made =
       patches.format == PatchFormat::kFloat32 ? rounded(patches.f32) : std::vector<bf16>();
+  // Where there are keys already attention is dense: they are in no order.
+  const RowOrder rows(memory.patches() == 0 ? options.attention : AttentionSchedule(),
+                      patches.places);
+  std::optional<TowerOrder> order;
+  if (!rows.is_as_given()) {
+    order.emplace(options.attention, *rows.rows());
+    made =
+        in_order(order->rows.order,
+                 made.empty() ? reinterpret_cast<const bf16*>(patches.bf16.data()) : made.data());
+  }
   const bf16* from =
       made.empty() ? reinterpret_cast<const bf16*>(patches.bf16.data()) : made.data();
   if (auto done = staging_.upload<bf16>(stream, {from, values}, work_.patches); !done)
     return done.error();
-  if (auto done = staging_.upload<PatchPlace>(stream, patches.places, work_.places); !done)
+  if (auto done = staging_.upload<PatchPlace>(stream, rows.places(), work_.places); !done)
     return done.error();
 
   std::vector<int> levels;
   levels.reserve(patches.places.size());
-  for (const PatchPlace& place : patches.places) levels.push_back(place.level);
+  for (const PatchPlace& place : rows.places()) levels.push_back(place.level);
   auto request = request_for(levels, canvas, memory, options);
   if (!request) return request.error();
+  if (order) request->order = &*order;
   if (options.size_bias) {
     const auto biases = upload_biases(size_biases(memory, levels));
     if (!biases) return biases.error();

@@ -115,7 +115,7 @@ Result<Tower> Tower::build(const VisionConfig& config, const TensorSource& sourc
 VisualTokens Tower::encode(Threads& threads, const Patches& patches, Size canvas,
                            TowerMemory& memory, const EncodeOptions& options) const {
   if (patches.count == 0) return {};
-  FOVEA_CHECK(options.attention.is_dense() || has_kinds());
+  FOVEA_CHECK(has_kinds(options.attention));
   Result<VisualTokens> tokens = device_->encode(threads, patches, canvas, memory, options);
   if (!tokens) return accelerator_->fail(tokens.error()), VisualTokens();
   return *std::move(tokens);
@@ -128,7 +128,11 @@ VisualTokens Tower::download(VisualTokens tokens) const {
 }
 
 size_t Tower::bytes() const { return device_->bytes(); }
-bool Tower::has_kinds() const { return device_->has_kinds(); }
+bool Tower::has_kinds(const AttentionSchedule& attention) const {
+  const auto parts = attention.parts();
+  return std::all_of(parts.begin(), parts.end(),
+                     [&](const SparseSettings& part) { return device_->has_kind(part.kind); });
+}
 
 size_t TowerWeights::bytes() const {
   size_t bytes = patch_embed.bytes() + merger.bytes();

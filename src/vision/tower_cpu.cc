@@ -165,7 +165,7 @@ class CpuTower : public DeviceTower {
                               TowerMemory& memory, const EncodeOptions& options) override;
   Result<VisualTokens> download(VisualTokens tokens) override { return tokens; }
   size_t bytes() const override { return weights_.bytes(); }
-  bool has_kinds() const override { return true; }
+  bool has_kind(AttentionKind /*kind*/) const override { return true; }
 
  private:
   const VisionConfig config_;

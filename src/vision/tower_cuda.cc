@@ -59,6 +59,7 @@ Result<std::shared_ptr<CudaTower>> CudaTower::make(const std::shared_ptr<CudaAcc
   if (auto done = tower->weights_.upload(uploads, config, weights); !done) return done.error();
   if (auto done = tower->matmuls_.open(device->kernels(), 0); !done) return done.error();
   if (auto done = tower->attention_.open(stream.get()); !done) return done.error();
+  if (auto done = tower->sparse_.open(); !done) return done.error();
   tower->attention_kernels_ = device->kernels();
   if (auto done = tower->warm_up(kEmulated ? 0 : 512); !done) return done.error();
   if (auto done = uploads.finish(); !done) return done.error();
@@ -156,11 +157,14 @@ Status CudaTower::place_rows(std::span<const TowerRequest> requests, Pass& pass)
     pass.max_count = std::max(pass.max_count, request.count);
     pass.max_keys = std::max(pass.max_keys, sequence.key_count);
   }
+  if (requests.front().order != nullptr)
+    if (auto done = place_order(requests.front(), sequences.front(), pass); !done) return done;
   const bool biased =
       std::any_of(sequences.begin(), sequences.end(),
                   [](const AttentionSequence& one) { return one.key_bias != nullptr; });
   if (!pass.kept && !biased && pass.rows == pass.sequences * pass.max_count) pass.even = sequences;
-  pass.fused = !pass.kept && attention_rotary_takes(shape_of(pass), attention_, attention_kernels_);
+  pass.fused = !pass.kept && pass.order == nullptr &&
+               attention_rotary_takes(shape_of(pass), attention_, attention_kernels_);
   if (pass.fused && pass.is_alone()) return Done{};
   if (!pass.fused)
     if (auto done = place_keys(requests, pass); !done) return done;
@@ -234,6 +238,9 @@ void CudaTower::attend(const Pass& pass, int index) {
   rotary.places = work_.row_places.data();
   rotary.layer = shape.layer;
   rotate_heads_cuda(stream, rotary);
+  const SparseSettings kind =
+      pass.order == nullptr ? SparseSettings() : pass.order->attention.of(index, config_.depth);
+  if (kind.kind != AttentionKind::kDense) return attend_by_kind(pass, shape, kind);
   attention_known_cuda(stream, shape, pass.even, work_.sequences.data(), work_.wide.data(),
                        rotary.q_stride, work_.narrow.data(), config_.hidden_size, attention_,
                        attention_kernels_);
@@ -285,7 +292,16 @@ void CudaTower::run_blocks(const Pass& pass, const EncodeOptions& options) {
 void CudaTower::show_block(const Pass& pass, int index, const EncodeOptions& options) {
   std::vector<float> hidden(static_cast<size_t>(pass.rows) * config_.hidden_size);
   device_->stream().download(hidden.data(), work_.hidden.data(), hidden.size());
-  if (device_->stream().wait()) options.on_block(index, hidden.data());
+  if (!device_->stream().wait()) return;
+  if (pass.order != nullptr) {
+    const auto width = static_cast<size_t>(config_.hidden_size);
+    std::vector<float> given(hidden.size());
+    for (size_t i = 0; i < pass.order->rows.order.size(); ++i)
+      std::copy_n(hidden.data() + i * width, width,
+                  given.data() + static_cast<size_t>(pass.order->rows.order[i]) * width);
+    hidden = std::move(given);
+  }
+  options.on_block(index, hidden.data());
 }
 
 Result<std::shared_ptr<TokensOnDevice>> CudaTower::tokens_for(int cells) {
@@ -318,7 +334,7 @@ Result<std::vector<VisualTokens>> CudaTower::run(std::span<const TowerRequest> r
                      pass.max_keys,     pass.kept ? 1 : 0, pass.even.empty() ? 0 : 1,
                      pass.fused ? 1 : 0};
   embed(requests, pass);
-  if (options.on_block || pass.rows > kMostGraphRows) {
+  if (options.on_block || pass.order != nullptr || pass.rows > kMostGraphRows) {
     run_blocks(pass, options);
   } else {
     graphs_.run(device_->stream(), key, [&] { run_blocks(pass, options); });
@@ -336,8 +352,16 @@ Result<std::vector<VisualTokens>> CudaTower::run(std::span<const TowerRequest> r
       made.width = config_.out_hidden_size;
       made.on_device = std::move(*tokens);
     }
-    take_tokens(row / kPatchesPerCell, request.count / kPatchesPerCell, pass.rows / kPatchesPerCell,
-                *into);
+    if (pass.order != nullptr)
+      move_rows_cuda(device_->stream().get(), {.from = work_.tokens.data(),
+                                               .to = into->values.data(),
+                                               .order = work_.cells.data(),
+                                               .parts = 1 + into->taps,
+                                               .rows = request.count / kPatchesPerCell,
+                                               .cols = config_.out_hidden_size});
+    else
+      take_tokens(row / kPatchesPerCell, request.count / kPatchesPerCell,
+                  pass.rows / kPatchesPerCell, *into);
     row += request.count;
   }
   return Result<std::vector<VisualTokens>>(std::move(all));

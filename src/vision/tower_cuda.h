@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <memory>
 #include <span>
 #include <vector>
@@ -12,6 +13,8 @@
 #include "device/cuda/graphs.h"
 #include "device/cuda/staging.h"
 #include "ops/attention/attention_rotary_cuda.h"
+#include "ops/attention/sparse/kinds_cuda.h"
+#include "ops/attention/sparse/schedule.h"
 #include "ops/linear_cuda.h"
 #include "ops/rows_cuda.h"
 #include "vision/device_tower.h"
@@ -95,6 +98,18 @@ struct TokensOnDevice : OnDevice {
   size_t bytes() const override { return values.bytes(); }
 };
 
+// Patches that attend to each other by kinds stand in the order of their blocks; the four of a cell
+// follow each other in it.
+struct TowerOrder {
+  AttentionSchedule attention;
+  RowBlocks rows;
+  std::vector<int> cells;  // cells[i]: which of the given cells stands at i
+
+  TowerOrder(const AttentionSchedule& its_attention, RowBlocks its_rows);
+  // Cells of an image, or of a crop of it that begins at (row, col).
+  TowerOrder(const AttentionSchedule& its_attention, std::span<const Cell> given, int row, int col);
+};
+
 // Some patches of one image, which lie on the device one after the other with those of the other
 // requests of a pass.
 struct TowerRequest {
@@ -103,6 +118,9 @@ struct TowerRequest {
   TowerKeyValues* memory = nullptr;  // what is kept of the image; null: nothing is, nor was
   int kept = 0;                      // patches that are in it; those of the request come behind
   const float* key_bias = nullptr;   // [kept + count], on the device; or null
+  // Of patches that stand in this order, and have nothing in memory: a pass of their own. Their
+  // tokens come in the order of the given cells. Null: they attend densely.
+  const TowerOrder* order = nullptr;
   TokensOnDevice* tokens =
       nullptr;  // where its tokens go, made by tokens_for(); null: to new memory
 };
@@ -117,6 +135,7 @@ class CudaTower : public DeviceTower {
                               TowerMemory& memory, const EncodeOptions& options) override;
   Result<VisualTokens> download(VisualTokens tokens) override;
   size_t bytes() const override { return weights_.bytes(); }
+  bool has_kind(AttentionKind kind) const override;
   int width() const { return config_.out_hidden_size; }  // of a token
 
   // Where the patches of a pass are written before: bf16 [rows][kPatchValues], or half as many of a
@@ -133,6 +152,7 @@ class CudaTower : public DeviceTower {
   // where options ask for one, is the caller's to upload: size_biases().
   Result<TowerRequest> request_for(std::span<const int> levels, Size canvas, TowerMemory& memory,
                                    const EncodeOptions& options);
+  static float size_bias(int level) { return static_cast<float>(level * std::log(4.0)); }
   // log(4^level) of the patches in memory, then of those being encoded (tower_cpu.cc).
   static std::vector<float> size_biases(const TowerMemory& memory, std::span<const int> levels);
   // Where the biases of a pass go; good until the next call.
@@ -163,6 +183,7 @@ class CudaTower : public DeviceTower {
     DeviceMemory<RowPlace> row_places;
     DeviceMemory<AttentionSequence> sequences;
     DeviceMemory<float> key_bias;
+    DeviceMemory<int> cells;  // of an order
   };
   // What decides the kernels of a pass.
   struct Pass {
@@ -173,6 +194,8 @@ class CudaTower : public DeviceTower {
     int max_keys = 0;
     bool kept = false;   // keys and values of each block have their own place
     bool fused = false;  // one kernel rotates and attends; no keys and values are written
+    const TowerOrder* order = nullptr;  // of the one request
+    AttentionSequence ordered;          // that request's
     // The sequences, where each sees itself alone and all are of one length: then all passes of
     // these counts have the same. Empty otherwise.
     std::vector<AttentionSequence> even;
@@ -187,11 +210,14 @@ class CudaTower : public DeviceTower {
   Status warm_up(int rows);
   AttentionShape shape_of(const Pass& pass) const;
   Status place_rows(std::span<const TowerRequest> requests, Pass& pass);
+  Status place_order(const TowerRequest& request, const AttentionSequence& sequence, Pass& pass);
   Status place_keys(std::span<const TowerRequest> requests, const Pass& pass);
   void embed(std::span<const TowerRequest> requests, const Pass& pass);
   void run_blocks(const Pass& pass, const EncodeOptions& options);
   void run_block(const Pass& pass, int index);
   void attend(const Pass& pass, int index);
+  void attend_by_kind(const Pass& pass, const AttentionShape& shape,
+                      const SparseSettings& settings);
   void merge(const DeviceMerger& merger, int rows, bf16* out);
   void show_block(const Pass& pass, int index, const EncodeOptions& options);
   Result<TowerKeyValues*> room_for(TowerMemory& memory, int patches);
@@ -202,6 +228,7 @@ class CudaTower : public DeviceTower {
   DeviceTowerWeights weights_;
   Matmuls matmuls_;
   AttentionWorkspace attention_;
+  SparseAttentionCuda sparse_;
   KernelChoice attention_kernels_ = KernelChoice::kPortable;
   Graphs graphs_;
   Staging staging_;

@@ -50,7 +50,7 @@ struct EncodeOptions {
   // after it: an image that is looked at once needs those of one block instead of all.
   bool keep = true;
   // How the patches attend to each other, in each block, where nothing was in the memory: all else
-  // is dense. Other than dense only where Tower::has_kinds().
+  // is dense. Of kinds that Tower::has_kinds() alone.
   AttentionSchedule attention;
   bool size_bias = false;  // attention counts a patch of level l 4^l times: + log(4^l) on its key
   // For tests and traces: sees the output of each block, [patches][hidden_size].
@@ -78,8 +78,8 @@ class Tower {
   // The tokens in the host's memory, for tests and traces.
   VisualTokens download(VisualTokens tokens) const;
 
-  // Whether its device knows other attention than dense.
-  bool has_kinds() const;
+  // Whether its device knows all these kinds.
+  bool has_kinds(const AttentionSchedule& attention) const;
   const std::shared_ptr<DeviceTower>& on_device() const { return device_; }
   const VisionConfig& config() const { return config_; }
   size_t bytes() const;  // of its weights

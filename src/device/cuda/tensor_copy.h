@@ -55,6 +55,14 @@ __device__ inline void arrive(SharedBarrier* barrier) {
                : "memory");
 #endif
 }
+// As often as that.
+__device__ inline void arrive(SharedBarrier* barrier, int times) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)),
+               "r"(times)
+               : "memory");
+#endif
+}
 // Arrives, and promises so many bytes of copies.
 __device__ inline void arrive_and_promise(SharedBarrier* barrier, int bytes) {
 #if __CUDA_ARCH__ >= 900

@@ -47,18 +47,99 @@ struct FlashState {
   float total[kTiles][2];  // of this lane's columns
 };
 
-// kKeepQ: the queries stay in registers, for a warp that takes many steps.
+// The queries of the rows from first_row of those that a block has in shared memory, and their
+// products with keys. kKeepQ: the queries stay in registers, for a warp that takes many steps.
 template <int kDim, int kTiles, bool kKeepQ>
-class FlashWarp {
+class FlashProducts {
  public:
   static constexpr int kStride = kDim + 8;
+
+  __device__ FlashProducts(const bf16* shared, int first_row)
+      : shared_(shared), first_row_(first_row) {
+    lane_ = static_cast<int>(threadIdx.x) % 32;
+  }
+
+  // When the queries are in shared memory.
+  __device__ void keep_queries() {
+    if constexpr (kKeepQ) {
+#pragma unroll
+      for (int step = 0; step < kDim / 16; ++step) {
+#pragma unroll
+        for (int tile = 0; tile < kTiles; ++tile) load_query(q_[step][tile], tile, step);
+      }
+    }
+  }
+
+  template <int kEights>
+  __device__ void multiply_keys(const bf16* keys, float (&scores)[kTiles][kEights][4]) {
+#pragma unroll
+    for (int tile = 0; tile < kTiles; ++tile) {
+#pragma unroll
+      for (int i = 0; i < kEights; ++i) {
+#pragma unroll
+        for (int j = 0; j < 4; ++j) scores[tile][i][j] = 0;
+      }
+    }
+    const bf16* from = keys + (lane() / 16 * 8 + lane() % 8) * kStride + lane() / 8 % 2 * 8;
+#pragma unroll
+    for (int step = 0; step < kDim / 16; ++step) {
+      uint32_t q[kTiles][4];
+      if constexpr (!kKeepQ) {
+#pragma unroll
+        for (int tile = 0; tile < kTiles; ++tile) load_query(q[tile], tile, step);
+      }
+#pragma unroll
+      for (int i = 0; i < kEights / 2; ++i) {
+        uint32_t k[4];
+        load_matrices(k, from + i * 16 * kStride + step * 16);
+#pragma unroll
+        for (int tile = 0; tile < kTiles; ++tile) {
+          const uint32_t(&query)[4] = kKeepQ ? q_[kKeepQ ? step : 0][tile] : q[tile];
+          multiply_add(scores[tile][2 * i], query, k[0], k[1]);
+          multiply_add(scores[tile][2 * i + 1], query, k[2], k[3]);
+        }
+      }
+    }
+  }
+
+  __device__ int row_of(int tile, int half) const {
+    return first_row_ + tile * 16 + half * 8 + lane() / 4;
+  }
+  __device__ int column() const { return lane() % 4 * 2; }
+
+ protected:
+  // A warp that keeps no queries has other warps beside it, and fewer registers: it asks anew.
+  __device__ int lane() const { return kKeepQ ? lane_ : static_cast<int>(threadIdx.x % 32); }
+
+  const bf16* shared_;
+  int first_row_;
+
+ private:
+  __device__ void load_query(uint32_t (&to)[4], int tile, int step) {
+    load_matrices(to, shared_ + (first_row_ + tile * 16 + lane() % 16) * kStride + step * 16 +
+                          lane() / 16 * 8);
+  }
+
+  int lane_ = 0;
+  uint32_t q_[kKeepQ ? kDim / 16 : 1][kTiles][4];
+};
+
+template <int kDim, int kTiles, bool kKeepQ>
+class FlashWarp : public FlashProducts<kDim, kTiles, kKeepQ> {
+  using Products = FlashProducts<kDim, kTiles, kKeepQ>;
+  using Products::first_row_;
+  using Products::lane;
+
+ public:
+  using Products::column;
+  using Products::kStride;
+  using Products::multiply_keys;
 
   // Of the rows from first_row of those that a block has in shared memory, where row 0 is the
   // sequence's row_begin.
   __device__ FlashWarp(const AttentionCall& call, const AttentionSequence& sequence, bf16* shared,
                        int row_begin, int first_row)
-      : call_(call), sequence_(sequence), shared_(shared), first_row_(first_row) {
-    lane_ = static_cast<int>(threadIdx.x) % 32;
+      : Products(shared, first_row), call_(call), sequence_(sequence) {
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile) {
 #pragma unroll
@@ -72,17 +153,6 @@ class FlashWarp {
       for (int i = 0; i < kDim / 8; ++i) {
 #pragma unroll
         for (int j = 0; j < 4; ++j) state.sums[tile][i][j] = 0;
-      }
-    }
-  }
-
-  // When the queries are in shared memory.
-  __device__ void keep_queries() {
-    if constexpr (kKeepQ) {
-#pragma unroll
-      for (int step = 0; step < kDim / 16; ++step) {
-#pragma unroll
-        for (int tile = 0; tile < kTiles; ++tile) load_query(q_[step][tile], tile, step);
       }
     }
   }
@@ -127,100 +197,6 @@ class FlashWarp {
     }
   }
 
-  // Each row's total over its four lanes.
-  __device__ void finish() {
-#pragma unroll
-    for (int tile = 0; tile < kTiles; ++tile) {
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        float& total = state.total[tile][half];
-        total += __shfl_xor_sync(kAllLanes, total, 1);
-        total += __shfl_xor_sync(kAllLanes, total, 2);
-      }
-    }
-  }
-
-  __device__ int row_of(int tile, int half) const {
-    return first_row_ + tile * 16 + half * 8 + lane() / 4;
-  }
-  __device__ int column() const { return lane() % 4 * 2; }
-  // Of scores that were multiplied by this already, or that must be.
-  __device__ float factor() const { return sequence_.key_bias != nullptr ? 1.0f : call_.scale; }
-
-  FlashState<kDim, kTiles> state;
-
- private:
-  // A warp that keeps no queries has other warps beside it, and fewer registers: it asks anew.
-  __device__ int lane() const { return kKeepQ ? lane_ : static_cast<int>(threadIdx.x % 32); }
-
-  __device__ void load_query(uint32_t (&to)[4], int tile, int step) {
-    load_matrices(to, shared_ + (first_row_ + tile * 16 + lane() % 16) * kStride + step * 16 +
-                          lane() / 16 * 8);
-  }
-
-  template <int kEights>
-  __device__ void multiply_keys(const bf16* keys, float (&scores)[kTiles][kEights][4]) {
-#pragma unroll
-    for (int tile = 0; tile < kTiles; ++tile) {
-#pragma unroll
-      for (int i = 0; i < kEights; ++i) {
-#pragma unroll
-        for (int j = 0; j < 4; ++j) scores[tile][i][j] = 0;
-      }
-    }
-    const bf16* from = keys + (lane() / 16 * 8 + lane() % 8) * kStride + lane() / 8 % 2 * 8;
-#pragma unroll
-    for (int step = 0; step < kDim / 16; ++step) {
-      uint32_t q[kTiles][4];
-      if constexpr (!kKeepQ) {
-#pragma unroll
-        for (int tile = 0; tile < kTiles; ++tile) load_query(q[tile], tile, step);
-      }
-#pragma unroll
-      for (int i = 0; i < kEights / 2; ++i) {
-        uint32_t k[4];
-        load_matrices(k, from + i * 16 * kStride + step * 16);
-#pragma unroll
-        for (int tile = 0; tile < kTiles; ++tile) {
-          const uint32_t(&query)[4] = kKeepQ ? q_[kKeepQ ? step : 0][tile] : q[tile];
-          multiply_add(scores[tile][2 * i], query, k[0], k[1]);
-          multiply_add(scores[tile][2 * i + 1], query, k[2], k[3]);
-        }
-      }
-    }
-  }
-
-  template <int kEights>
-  __device__ void add_bias(const float* bias, int count, float (&scores)[kTiles][kEights][4]) {
-#pragma unroll
-    for (int i = 0; i < kEights; ++i) {
-#pragma unroll
-      for (int side = 0; side < 2; ++side) {
-        const int key = i * 8 + column() + side;
-        const float more = key < count ? bias[key] * kLog2E : 0.0f;
-#pragma unroll
-        for (int tile = 0; tile < kTiles; ++tile) {
-          scores[tile][i][side] = scores[tile][i][side] * call_.scale + more;
-          scores[tile][i][side + 2] = scores[tile][i][side + 2] * call_.scale + more;
-        }
-      }
-    }
-  }
-
-  template <int kEights>
-  __device__ void mask(int begin, int end, float (&scores)[kTiles][kEights][4]) {
-#pragma unroll
-    for (int tile = 0; tile < kTiles; ++tile) {
-#pragma unroll
-      for (int i = 0; i < kEights; ++i) {
-#pragma unroll
-        for (int j = 0; j < 4; ++j)
-          if (begin + i * 8 + column() + j % 2 >= min(end, keys_[tile][j / 2]))
-            scores[tile][i][j] = minus_infinity();
-      }
-    }
-  }
-
   // Scores become weights; what was summed is made smaller where a larger score has come.
   template <int kEights>
   __device__ void weigh(int tile, float factor, float (&scores)[kEights][4]) {
@@ -255,13 +231,59 @@ class FlashWarp {
     }
   }
 
+  // Each row's total over its four lanes.
+  __device__ void finish() {
+#pragma unroll
+    for (int tile = 0; tile < kTiles; ++tile) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        float& total = state.total[tile][half];
+        total += __shfl_xor_sync(kAllLanes, total, 1);
+        total += __shfl_xor_sync(kAllLanes, total, 2);
+      }
+    }
+  }
+
+  // Of scores that were multiplied by this already, or that must be.
+  __device__ float factor() const { return sequence_.key_bias != nullptr ? 1.0f : call_.scale; }
+
+  FlashState<kDim, kTiles> state;
+
+ private:
+  template <int kEights>
+  __device__ void add_bias(const float* bias, int count, float (&scores)[kTiles][kEights][4]) {
+#pragma unroll
+    for (int i = 0; i < kEights; ++i) {
+#pragma unroll
+      for (int side = 0; side < 2; ++side) {
+        const int key = i * 8 + column() + side;
+        const float more = key < count ? bias[key] * kLog2E : 0.0f;
+#pragma unroll
+        for (int tile = 0; tile < kTiles; ++tile) {
+          scores[tile][i][side] = scores[tile][i][side] * call_.scale + more;
+          scores[tile][i][side + 2] = scores[tile][i][side + 2] * call_.scale + more;
+        }
+      }
+    }
+  }
+
+  template <int kEights>
+  __device__ void mask(int begin, int end, float (&scores)[kTiles][kEights][4]) {
+#pragma unroll
+    for (int tile = 0; tile < kTiles; ++tile) {
+#pragma unroll
+      for (int i = 0; i < kEights; ++i) {
+#pragma unroll
+        for (int j = 0; j < 4; ++j)
+          if (begin + i * 8 + column() + j % 2 >= min(end, keys_[tile][j / 2]))
+            scores[tile][i][j] = minus_infinity();
+      }
+    }
+  }
+
   const AttentionCall& call_;
   const AttentionSequence& sequence_;
-  const bf16* shared_;
-  int lane_ = 0;
-  int first_row_;
   int keys_[kTiles][2];  // that each row sees
-  uint32_t q_[kKeepQ ? kDim / 16 : 1][kTiles][4];
 };
 
 }  // namespace fovea

@@ -5,19 +5,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "base/check.h"
 #include "base/text.h"
-#include "ops/attention/sparse/level_sum.h"
-#include "ops/attention/sparse/random_features.h"
 
 namespace fovea {
 namespace {
 
-constexpr int kStride = 8;
 constexpr int kDilation = 4;
 
 constexpr AttentionKindRow kKinds[] = {
@@ -85,57 +80,18 @@ bool sees_own_block(AttentionKind kind) {
   return chooses_keys(kind) && kind != AttentionKind::kLinformer;
 }
 
+KeyWindow window_of(AttentionKind kind) {
+  if (kind == AttentionKind::kLocal3) return {.radius = 1};
+  if (kind == AttentionKind::kLocal5) return {.radius = 2};
+  if (kind == AttentionKind::kDilated) return {.radius = 2, .step = kDilation};
+  return {};
+}
+
 int blocks_in_full(const RowBlocks& rows, const SparseSettings& settings) {
   constexpr int64_t kManyRows = 8192;
   double share = settings.share;
   if (share <= 0) share = rows.rows() < kManyRows ? 0.125 : 0.0625;
   return std::max(1, static_cast<int>(std::ceil(share * rows.blocks())));
-}
-
-ChosenKeys choose_by_kind(Threads& threads, const SparseAttention& given,
-                          const SparseSettings& settings) {
-  const RowBlocks& rows = *given.rows;
-  switch (settings.kind) {
-    case AttentionKind::kLocal3:
-      return choose_window(rows, {.radius = 1});
-    case AttentionKind::kLocal5:
-      return choose_window(rows, {.radius = 2});
-    case AttentionKind::kDilated:
-      return choose_window(rows, {.radius = 2, .step = kDilation});
-    case AttentionKind::kStrided:
-      return choose_strided(rows, kStride);
-    case AttentionKind::kTopBlocks:
-      return choose_best_blocks(threads, given, blocks_in_full(rows, settings), OtherBlocks::kNone);
-    case AttentionKind::kHierarchical:
-      return choose_best_blocks(threads, given, blocks_in_full(rows, settings),
-                                OtherBlocks::kPooled);
-    case AttentionKind::kSharedBlocks:
-      return choose_shared_blocks(threads, given, blocks_in_full(rows, settings));
-    case AttentionKind::kLinformer:
-      return choose_groups(rows);
-    default:
-      break;
-  }
-  FOVEA_CHECK(chooses_keys(settings.kind));
-  return {};
-}
-
-void attend_by_kind(Threads& threads, SparseAttention given, const SparseSettings& settings,
-                    float* out, int64_t out_stride) {
-  if (given.rows->rows() == 0) return;
-  if (settings.kind == AttentionKind::kDense)
-    return attention(threads, given.q, given.q_stride, given.rows->rows(), *given.kv, *given.params,
-                     out, out_stride);
-  if (settings.kind == AttentionKind::kPerformer)
-    return attend_by_features(threads, given, kRandomFeatures, out, out_stride);
-  std::optional<PooledKeys> pooled;
-  if (row_of(settings.kind).by_blocks || settings.kind == AttentionKind::kLinformer)
-    given.pooled = &pooled.emplace(threads, *given.kv, given.params->key_bias, *given.rows);
-  if (settings.kind == AttentionKind::kLevelSum)
-    return attend_by_levels(threads, given,
-                            choose_levels(threads, given, blocks_in_full(*given.rows, settings)),
-                            kEqualLevels, out, out_stride);
-  attention_to_chosen(threads, given, choose_by_kind(threads, given, settings), out, out_stride);
 }
 
 }  // namespace fovea

@@ -65,6 +65,10 @@ struct SparseSettings {
 bool chooses_keys(AttentionKind kind);
 bool sees_own_block(AttentionKind kind);
 
+// The window of a kind that has one, radius 0 where it has none; and which rows `strided` sees.
+KeyWindow window_of(AttentionKind kind);
+inline constexpr int kStridedKeys = 8;
+
 // attention() by its kind, of rows to themselves. `given.pooled` is made here where it is needed.
 // The output may be the queries, but of kDense.
 void attend_by_kind(Threads& threads, SparseAttention given, const SparseSettings& settings,

@@ -2,6 +2,7 @@
 // Which kind of attention each layer has, and how people write it.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,6 +26,7 @@ class AttentionSchedule {
   bool has(AttentionKind kind) const;
   bool chooses_blocks() const;  // in some layer
   SparseSettings of(int layer, int layers) const;
+  std::span<const SparseSettings> parts() const { return parts_; }  // none where all are dense
   // As parse_attention() reads it; empty: dense. Two that compute the same have the same text.
   std::string text() const;
 

@@ -233,12 +233,6 @@ SeenBlocks seen_blocks(const SparseSettings& settings, std::span<const TokenRang
   return seen;
 }
 
-int64_t prefix_limit(std::span<const TokenRange> images, int64_t position) {
-  for (const TokenRange& range : images)
-    if (position >= range.begin && position < range.end) return range.end;
-  return position + 1;
-}
-
 void attend_to_tokens(Threads& threads, const TokenAttention& given, const SparseSettings& settings,
                       float* out, int64_t out_stride) {
   if (given.queries <= 0) return;

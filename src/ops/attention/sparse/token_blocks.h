@@ -62,6 +62,10 @@ struct SeenBlocks {
 };
 SeenBlocks seen_blocks(const SparseSettings& settings, std::span<const TokenRange> images, int own);
 // Behind which key the token at `position` sees none, by prefix.
-int64_t prefix_limit(std::span<const TokenRange> images, int64_t position);
+inline int64_t prefix_limit(std::span<const TokenRange> images, int64_t position) {
+  for (const TokenRange& range : images)
+    if (position >= range.begin && position < range.end) return range.end;
+  return position + 1;
+}
 
 }  // namespace fovea
