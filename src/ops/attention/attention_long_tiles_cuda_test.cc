@@ -39,6 +39,7 @@ void expect_whole(const std::vector<Size>& sizes, int heads, int blocks, bool ca
                            " heads, " + std::to_string(kGroups) + " warpgroups, " +
                            (causal ? "causal" : "not causal");
   std::vector<std::vector<int>> seen;
+  seen.reserve(sizes.size());
   for (const Size& size : sizes)
     seen.emplace_back(static_cast<size_t>(size.queries) * static_cast<size_t>(heads));
   for (int index = 0; index < plan.tiles; ++index) {
