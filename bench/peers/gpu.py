@@ -38,7 +38,9 @@ TARGETS = {
     "first-token/68": (4, "ms"),
 }
 # Peers that a row of Fovea is compared with besides those that name it.
-ALSO = {"pyramid/texture/4096x4096x5": "pyramid/4096x4096x5"}
+ALSO = {"pyramid/texture/4096x4096x5": "pyramid/4096x4096x5",
+        "attention/batch8x4096/eight": "attention/batch8x4096",
+        "attention/batch8x4096causal/eight": "attention/batch8x4096causal"}
 MILLISECONDS = {"ns": 1e-6, "us": 1e-3, "us an image": 1e-3, "ms": 1.0, "s": 1e3}
 
 

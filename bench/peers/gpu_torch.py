@@ -215,20 +215,24 @@ def measure_allocation(clock):
 def measure_attention(clock):
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
-    whole = {"attention/tower4096": (16, 16, 4096, 4096, 64, False),
-             "attention/tower1024": (16, 16, 1024, 1024, 64, False),
-             "attention/tower512": (16, 16, 512, 512, 64, False),
-             "attention/tower272": (16, 16, 272, 272, 64, False),
-             "attention/prefill1056": (16, 8, 1056, 1056, 128, True),
-             "attention/prefill100": (16, 8, 100, 100, 128, True),
-             "attention/decode1100": (16, 8, 1, 1100, 128, False)}
+    # batch, heads, key heads, queries, keys, values of a head, causal
+    whole = {"attention/tower4096": (1, 16, 16, 4096, 4096, 64, False),
+             "attention/tower1024": (1, 16, 16, 1024, 1024, 64, False),
+             "attention/tower512": (1, 16, 16, 512, 512, 64, False),
+             "attention/tower272": (1, 16, 16, 272, 272, 64, False),
+             "attention/prefill1056": (1, 16, 8, 1056, 1056, 128, True),
+             "attention/prefill4096": (1, 16, 8, 4096, 4096, 128, True),
+             "attention/batch8x4096": (8, 16, 16, 4096, 4096, 128, False),
+             "attention/batch8x4096causal": (8, 16, 16, 4096, 4096, 128, True),
+             "attention/prefill100": (1, 16, 8, 100, 100, 128, True),
+             "attention/decode1100": (1, 16, 8, 1, 1100, 128, False)}
     backends = {"flash": SDPBackend.FLASH_ATTENTION, "cuDNN": SDPBackend.CUDNN_ATTENTION}
     if clock.smoke:
         backends = {"math": SDPBackend.MATH}
-    for name, (heads, kv_heads, queries, keys, size, causal) in whole.items():
-        queries, keys = clock.size(queries, min(queries, 24)), clock.size(keys, 24)
+    for name, (batch, heads, kv_heads, queries, keys, size, causal) in whole.items():
+        batch, queries, keys = clock.size(batch, 1), clock.size(queries, min(queries, 24)), clock.size(keys, 24)
         generator = torch.Generator(clock.device).manual_seed(SEED)
-        q, k, v = (torch.randn(1, n, length, size, device=clock.device, dtype=torch.bfloat16, generator=generator)
+        q, k, v = (torch.randn(batch, n, length, size, device=clock.device, dtype=torch.bfloat16, generator=generator)
                    for n, length in ((heads, queries), (kv_heads, keys), (kv_heads, keys)))
 
         def attend(backend):

@@ -31,6 +31,8 @@ Status check_sizes(const TextConfig& config) {
   return Done{};
 }
 
+// Rows of a pass up to which a graph pays more than attention by warpgroups does.
+constexpr int kMostGraphRowsOfLong = 768;
 // Where graphs are to serve while a sequence grows. A prompt does not: its kernels are told sooner
 // that keys are few.
 int rounded_keys(int keys, int queries) {
@@ -213,6 +215,7 @@ Status CudaDecoder::place_rows(std::span<const PassRun> requests, Pass& pass) {
   pass.positions = work_.positions.data();
   pass.places = work_.row_places.data();
   pass.sequences_at = work_.sequences.data();
+  pass.known = std::move(sequences);
   return done;
 }
 
@@ -336,15 +339,17 @@ void CudaDecoder::attend(const Pass& pass, int index) {
   if (std::find(asked.begin(), asked.end(), index) != asked.end())
     attention_mass_cuda(stream, asking_shape(pass, index), work_.asking.data(), work_.ranges.data(),
                         pass.asking.max_range, work_.wide.data(), rotary.q_stride, attention_);
-  const AttentionSequence* sequences = pass.sequences_at;
   if (pass.prefix.attention != nullptr &&
       pass.prefix.attention->of(index, config_.num_layers).kind == AttentionKind::kPrefix) {
-    sequences = work_.parts.data();
     shape.sequences = pass.prefix.sequences;
     shape.max_q_count = pass.prefix.max_count;
+    attention_cuda(stream, shape, work_.parts.data(), work_.wide.data(), rotary.q_stride,
+                   work_.narrow.data(), q_size(config_), attention_, device_->kernels());
+    return;
   }
-  attention_cuda(stream, shape, sequences, work_.wide.data(), rotary.q_stride, work_.narrow.data(),
-                 q_size(config_), attention_, device_->kernels());
+  attention_known_cuda(stream, shape, pass.known, pass.sequences_at, work_.wide.data(),
+                       rotary.q_stride, work_.narrow.data(), q_size(config_), attention_,
+                       device_->kernels());
 }
 
 void CudaDecoder::run_layer(const Pass& pass, int index) {
@@ -370,6 +375,16 @@ void CudaDecoder::run_layers(const Pass& pass, const PassOptions& options) {
   }
 }
 
+// A graph cannot hold attention that is told of its sequences when it is launched, which for 1,056
+// tokens takes 17 us a layer in place of 37.
+int CudaDecoder::most_graph_rows(const Pass& pass) {
+  return attention_known_is_long(shape_of(pass, 0), pass.known,
+                                 q_size(config_) + 2 * kv_size(config_), attention_,
+                                 device_->kernels())
+             ? kMostGraphRowsOfLong
+             : kMostGraphRows;
+}
+
 Status CudaDecoder::run(std::span<const PassRun> requests, const PassOptions& options) {
   Pass pass;
   pass.layers = options.layers;
@@ -381,10 +396,11 @@ Status CudaDecoder::run(std::span<const PassRun> requests, const PassOptions& op
   const GraphKey key{pass.rows,   pass.sequences, pass.max_count, pass.max_keys,
                      pass.visual, pass.taps,      pass.layers};
   if (options.on_layer || pass.prefix.attention != nullptr || pass.asking.sequences > 0 ||
-      pass.rows > kMostGraphRows) {
+      pass.rows > most_graph_rows(pass)) {
     embed(pass);
     run_layers(pass, options);
   } else {
+    pass.known.clear();  // those of the next pass of these sizes are others
     graphs_.run(device_->stream(), key, [&] {
       embed(pass);
       run_layers(pass, options);

@@ -133,6 +133,7 @@ class CudaDecoder : public DeviceDecoder,
     const TokenPosition* positions = nullptr;
     const RowPlace* places = nullptr;
     const AttentionSequence* sequences_at = nullptr;  // [sequences]
+    std::vector<AttentionSequence> known;  // the same, of a pass that no graph is made of; or none
     int rows = 0;
     int sequences = 0;
     int max_count = 0;
@@ -173,6 +174,7 @@ class CudaDecoder : public DeviceDecoder,
   Status place_rows(std::span<const PassRun> requests, Pass& pass);
   Status place_prefix(const PassRun& request, const AttentionSequence& whole, Pass& pass);
   Status gather_features(std::span<const PassRun> requests, std::vector<int>& ids, Pass& pass);
+  int most_graph_rows(const Pass& pass);
   AngleJob angles_of(const Pass& pass);
   void embed(const Pass& pass);
   // Of what is embedded.

@@ -16,11 +16,12 @@ namespace fovea {
 // A tensor of three dimensions, the first one's values side by side, and the box that one copy
 // takes of it. What a box has beyond the tensor is 0.
 struct TensorBox {
-  const bf16* data = nullptr;        // aligned to 16 bytes
+  const void* data = nullptr;        // aligned to 16 bytes
   std::array<uint64_t, 3> size{};    // in values
   std::array<uint64_t, 2> stride{};  // values from one to the next in dimensions 1 and 2,
-                                     // multiples of 8
-  std::array<uint32_t, 3> box{};     // box[0] is 64 or 16
+                                     // in bytes multiples of 16
+  std::array<uint32_t, 3> box{};     // a row of it, box[0], is 128, 64 or 32 bytes
+  int value_bytes = 2;
 };
 
 // How a box lies in shared memory: rows of box[0] values one after the other, the 16-byte pieces of

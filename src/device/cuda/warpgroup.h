@@ -16,19 +16,21 @@ namespace fovea {
 
 inline constexpr int kWarpgroup = 128;  // threads
 
-// An operand in shared memory, as copy_box (tensor_copy.h) lays it: rows of kRowValues, 64 or 16,
-// from an address on that is a multiple of kTensorAlignment. A product takes 16 values of each row,
-// or 16 rows; adding gives the next.
+// An operand in shared memory, as copy_box (tensor_copy.h) lays it: rows of kRowValues, 64, 32 or
+// 16, from an address on that is a multiple of kTensorAlignment. A product takes 16 values of each
+// row, or 16 rows; adding gives the next.
 inline constexpr uint64_t kNextValues = 32 >> 4;
 template <int kRowValues>
 inline constexpr uint64_t kNextRows = (16 * kRowValues * 2) >> 4;
 
+// `next_piece`: where rows are longer than kRowValues, how many bytes lie between a piece of them
+// and the next; of products whose operands are transposed.
 template <int kRowValues>
-__device__ uint64_t operand_of(const void* shared) {
-  static_assert(kRowValues == 64 || kRowValues == 16);
+__device__ uint64_t operand_of(const void* shared, uint32_t next_piece = 16) {
+  static_assert(kRowValues == 64 || kRowValues == 32 || kRowValues == 16);
   constexpr uint64_t kEightRows = 8 * kRowValues * 2;
-  constexpr uint64_t kExchange = kRowValues == 64 ? 1 : 3;  // over 128 or 32 bytes
-  return (uint64_t{shared_address(shared)} & 0x3FFFF) >> 4 | uint64_t{1} << 16 |
+  constexpr uint64_t kExchange = kRowValues == 64 ? 1 : kRowValues == 32 ? 2 : 3;
+  return (uint64_t{shared_address(shared)} & 0x3FFFF) >> 4 | uint64_t{next_piece >> 4} << 16 |
          (kEightRows >> 4) << 32 | kExchange << 62;
 }
 
@@ -95,8 +97,48 @@ __device__ inline void warpgroup_multiply(float (&c)[16][4], uint64_t a, uint64_
 #endif
 }
 
-// c [64][64] or [64][16] (+)= a b: a [64][16] in registers, b [16][64] or [16][16], whose rows lie
-// in shared memory.
+// The same of 176 columns.
+__device__ inline void warpgroup_multiply(float (&c)[22][4], uint64_t a, uint64_t b, bool add) {
+#if defined(FOVEA_WARPGROUPS)
+  asm volatile(
+      "{\n.reg .pred add;\nsetp.ne.b32 add, %90, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n176k16.f32.bf16.bf16 {"
+      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, "
+      "%18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, "
+      "%34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, "
+      "%50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, %64, %65, "
+      "%66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, "
+      "%82, %83, %84, %85, %86, %87}, "
+      "%88, %89, add, 1, 1, 0, 0;\n}"
+      : FOVEA_FOUR(c[0]), FOVEA_FOUR(c[1]), FOVEA_FOUR(c[2]), FOVEA_FOUR(c[3]), FOVEA_FOUR(c[4]),
+        FOVEA_FOUR(c[5]), FOVEA_FOUR(c[6]), FOVEA_FOUR(c[7]), FOVEA_FOUR(c[8]), FOVEA_FOUR(c[9]),
+        FOVEA_FOUR(c[10]), FOVEA_FOUR(c[11]), FOVEA_FOUR(c[12]), FOVEA_FOUR(c[13]),
+        FOVEA_FOUR(c[14]), FOVEA_FOUR(c[15]), FOVEA_FOUR(c[16]), FOVEA_FOUR(c[17]),
+        FOVEA_FOUR(c[18]), FOVEA_FOUR(c[19]), FOVEA_FOUR(c[20]), FOVEA_FOUR(c[21])
+      : "l"(a), "l"(b), "r"(static_cast<int>(add)));
+#endif
+}
+
+// c [64][128], [64][64] or [64][16] (+)= a b: a [64][16] in registers, b [16][128], [16][64] or
+// [16][16], whose rows lie in shared memory, those of 128 values in two pieces.
+__device__ inline void warpgroup_multiply_transposed(float (&c)[16][4], const uint32_t (&a)[4],
+                                                     uint64_t b, bool add) {
+#if defined(FOVEA_WARPGROUPS)
+  asm volatile(
+      "{\n.reg .pred add;\nsetp.ne.b32 add, %69, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
+      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, "
+      "%18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, "
+      "%34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, "
+      "%50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
+      "{%64, %65, %66, %67}, %68, add, 1, 1, 1;\n}"
+      : FOVEA_FOUR(c[0]), FOVEA_FOUR(c[1]), FOVEA_FOUR(c[2]), FOVEA_FOUR(c[3]), FOVEA_FOUR(c[4]),
+        FOVEA_FOUR(c[5]), FOVEA_FOUR(c[6]), FOVEA_FOUR(c[7]), FOVEA_FOUR(c[8]), FOVEA_FOUR(c[9]),
+        FOVEA_FOUR(c[10]), FOVEA_FOUR(c[11]), FOVEA_FOUR(c[12]), FOVEA_FOUR(c[13]),
+        FOVEA_FOUR(c[14]), FOVEA_FOUR(c[15])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(add)));
+#endif
+}
 __device__ inline void warpgroup_multiply_transposed(float (&c)[8][4], const uint32_t (&a)[4],
                                                      uint64_t b, bool add) {
 #if defined(FOVEA_WARPGROUPS)

@@ -30,6 +30,7 @@ struct AttentionCase {
                // the cache
   // Small: the queries of a call are what the one before wrote, so that its time is its latency.
   bool chained = false;
+  int sequences = 1;  // of so many queries and keys each
 };
 
 constexpr AttentionCase kCases[] = {
@@ -38,6 +39,9 @@ constexpr AttentionCase kCases[] = {
     {"tower512", 512, 512, 16, 16, 64, false, 1},
     {"tower272", 272, 272, 16, 16, 64, false, 1, true},
     {"prefill1056", 1056, 1056, 16, 8, 128, true, 1},
+    {"prefill4096", 4096, 4096, 16, 8, 128, true, 1},
+    {"batch8x4096", 4096, 4096, 16, 16, 128, false, 1, false, 8},
+    {"batch8x4096causal", 4096, 4096, 16, 16, 128, true, 1, false, 8},
     {"prefill100", 100, 100, 16, 8, 128, true, 1, true},
     {"decode1100", 1, 1100, 16, 8, 128, true, 28},
 };
@@ -49,6 +53,7 @@ AttentionCase sized(AttentionCase one) {
     one.heads /= 8;
     one.kv_heads /= 8;
     one.layers = std::min(one.layers, 2);
+    one.sequences = std::min(one.sequences, 2);
   }
   return one;
 }
@@ -62,12 +67,12 @@ class AttentionBench {
     if (!make()) return bench_.settle("attention/" + name_);
     const KernelChoice choice = bench_.device().kernels();
     const auto own = [&](int layer, const bf16* q, bf16* out) {
-      attention_known_cuda(bench_.get(), shape(layer), {&sequence_, 1}, on_device_.data(), q, row(),
-                           out, row(), workspace_, choice);
+      attention_known_cuda(bench_.get(), shape(layer), sequences_, on_device_.data(), q, row(), out,
+                           row(), workspace_, choice);
     };
     time(own, "attention/" + name_);
     if (choice != KernelChoice::kBest || !workspace_.tensor_cores()) return;
-    const bool takes_long = attention_long_takes(shape(0), sequence_, row(), workspace_);
+    const bool takes_long = attention_long_takes(shape(0), sequences_, row(), workspace_);
     if (case_.chained || takes_long) run_flash();
     if (case_.chained) run_short();
     if (takes_long) run_long();
@@ -88,7 +93,7 @@ class AttentionBench {
   void run_long() {
     time(
         [&](int layer, const bf16* q, bf16* out) {
-          bench_.check(attention_long_cuda(bench_.get(), shape(layer), sequence_, q, row(), out,
+          bench_.check(attention_long_cuda(bench_.get(), shape(layer), sequences_, q, row(), out,
                                            row(), workspace_));
         },
         "attention/" + name_ + "/long");
@@ -102,6 +107,7 @@ class AttentionBench {
           "attention/" + name_ + "/short" + std::to_string(16 * warps));
   }
 
+  int all_queries() const { return case_.sequences * case_.queries; }
   int64_t row() const { return int64_t{case_.heads} * case_.head_dim; }
   size_t layer_values() const {
     return static_cast<size_t>(case_.kv_heads) * static_cast<size_t>(case_.keys) *
@@ -109,23 +115,31 @@ class AttentionBench {
   }
 
   bool make() {
-    const size_t rows = static_cast<size_t>(case_.queries) * static_cast<size_t>(row());
-    const size_t all = layer_values() * static_cast<size_t>(case_.layers);
+    const size_t rows = static_cast<size_t>(all_queries()) * static_cast<size_t>(row());
+    const size_t all =
+        layer_values() * static_cast<size_t>(case_.layers) * static_cast<size_t>(case_.sequences);
     if (!bench_.make(q_, rows) || !bench_.make(out_, rows) || !bench_.make(keys_, all) ||
         !bench_.make(values_, all))
       return false;
     fill_random_cuda(bench_.get(), keys_.data(), static_cast<int64_t>(all), kSeedK, 1);
     fill_random_cuda(bench_.get(), values_.data(), static_cast<int64_t>(all), kSeedV, 1);
-    sequence_.q_count = case_.queries;
-    sequence_.keys = keys_.data();
-    sequence_.values = values_.data();
-    sequence_.capacity = case_.keys;
-    sequence_.key_count = case_.keys;
-    sequence_.first_query = case_.keys - case_.queries;
-    return bench_.upload(on_device_, std::vector<AttentionSequence>{sequence_});
+    for (int i = 0; i < case_.sequences; ++i) {
+      const size_t first = layer_values() * static_cast<size_t>(case_.layers * i);
+      AttentionSequence sequence;
+      sequence.q_begin = i * case_.queries;
+      sequence.q_count = case_.queries;
+      sequence.keys = keys_.data() + first;
+      sequence.values = values_.data() + first;
+      sequence.capacity = case_.keys;
+      sequence.key_count = case_.keys;
+      sequence.first_query = case_.keys - case_.queries;
+      sequences_.push_back(sequence);
+    }
+    return bench_.upload(on_device_, sequences_);
   }
   AttentionShape shape(int layer) const {
     AttentionShape shape;
+    shape.sequences = case_.sequences;
     shape.max_q_count = case_.queries;
     shape.max_key_count = case_.keys;
     shape.heads = case_.heads;
@@ -138,12 +152,14 @@ class AttentionBench {
   }
   float scale() const { return 1 / std::sqrt(static_cast<float>(case_.head_dim)); }
 
-  // out = softmax(scale q k^T) v of one query and head, in doubles.
+  // out = softmax(scale q k^T) v of one query of all sequences' and one head, in doubles.
   std::vector<double> expected(int query, int head, int layer) const {
     const int group = case_.heads / case_.kv_heads;
-    const int64_t first = static_cast<int64_t>(layer) * static_cast<int64_t>(layer_values()) +
+    const int64_t before = int64_t{query / case_.queries} * case_.layers + layer;
+    const int64_t first = before * static_cast<int64_t>(layer_values()) +
                           static_cast<int64_t>(head / group) * case_.keys * case_.head_dim;
-    const int seen = case_.causal ? sequence_.first_query + query + 1 : case_.keys;
+    const int seen =
+        case_.causal ? case_.keys - case_.queries + query % case_.queries + 1 : case_.keys;
     std::vector<double> out(static_cast<size_t>(case_.head_dim));
     double total = 0;
     for (int key = 0; key < seen; ++key) {
@@ -170,7 +186,7 @@ class AttentionBench {
     enqueue(layer, q_.data(), out_.data());
     const auto out = bench_.on_host(out_.data(), out_.size());
     for (int i = 0; i < 16; ++i) {
-      const int query = static_cast<int>(int64_t{i} * 1237 % case_.queries);
+      const int query = static_cast<int>(int64_t{i} * 12379 % all_queries());
       const int head = i % case_.heads;
       const auto wanted = expected(query, head, layer);
       for (int j = 0; j < case_.head_dim; ++j) {
@@ -192,9 +208,10 @@ class AttentionBench {
     });
     const double pairs = case_.causal ? 0.5 * case_.queries * (2.0 * case_.keys - case_.queries + 1)
                                       : static_cast<double>(case_.queries) * case_.keys;
-    const double flop = 4.0 * pairs * case_.heads * case_.head_dim;
-    const double bytes = 2.0 * (2.0 * static_cast<double>(layer_values()) +
-                                2.0 * case_.queries * static_cast<double>(row()));
+    const double flop = 4.0 * pairs * case_.sequences * case_.heads * case_.head_dim;
+    const double bytes = 2.0 * case_.sequences *
+                         (2.0 * static_cast<double>(layer_values()) +
+                          2.0 * case_.queries * static_cast<double>(row()));
     const auto by_memory = limit_of(bytes, bench_.ceilings.read_bytes_per_ms);
     const auto by_product = limit_of(flop, bench_.ceilings.product_flop_per_ms);
     bench_.add(verified, {name, ms, "ms",
@@ -212,7 +229,7 @@ class AttentionBench {
   DeviceMemory<bf16> keys_;
   DeviceMemory<bf16> values_;
   DeviceMemory<AttentionSequence> on_device_;
-  AttentionSequence sequence_;
+  std::vector<AttentionSequence> sequences_;
 };
 
 void run_attention(CudaBench& bench) {

@@ -89,26 +89,26 @@ void attention_cuda(cudaStream_t stream, const AttentionShape& shape,
     attention_portable_cuda(stream, shape, call, workspace);
 }
 
+bool attention_known_is_long(const AttentionShape& shape, std::span<const AttentionSequence> known,
+                             int64_t q_stride, AttentionWorkspace& workspace, KernelChoice choice) {
+  const AttentionCall call = attention_call(shape, nullptr, nullptr, q_stride, nullptr, 0);
+  return choice == KernelChoice::kBest && !known.empty() &&
+         !attention_short_takes(shape, call, workspace) &&
+         std::all_of(
+             known.begin(), known.end(),
+             [](const AttentionSequence& sequence) { return sequence.q_count >= kLongQueries; }) &&
+         attention_long_takes(shape, known, q_stride, workspace);
+}
+
 void attention_known_cuda(cudaStream_t stream, const AttentionShape& shape,
                           std::span<const AttentionSequence> known,
                           const AttentionSequence* sequences_on_device, const bf16* q,
                           int64_t q_stride, bf16* out, int64_t out_stride,
                           AttentionWorkspace& workspace, KernelChoice choice) {
-  const AttentionCall call =
-      attention_call(shape, sequences_on_device, q, q_stride, out, out_stride);
-  const bool are_long =
-      choice == KernelChoice::kBest && !attention_short_takes(shape, call, workspace) &&
-      std::all_of(known.begin(), known.end(), [&](const AttentionSequence& sequence) {
-        return sequence.q_count >= kLongQueries &&
-               attention_long_takes(shape, sequence, q_stride, workspace);
-      });
-  if (known.empty() || !are_long)
-    return attention_cuda(stream, shape, sequences_on_device, q, q_stride, out, out_stride,
-                          workspace, choice);
-  for (const AttentionSequence& sequence : known)
-    if (!attention_long_cuda(stream, shape, sequence, q, q_stride, out, out_stride, workspace))
-      return attention_cuda(stream, shape, sequences_on_device, q, q_stride, out, out_stride,
-                            workspace, choice);
+  if (!attention_known_is_long(shape, known, q_stride, workspace, choice) ||
+      !attention_long_cuda(stream, shape, known, q, q_stride, out, out_stride, workspace))
+    attention_cuda(stream, shape, sequences_on_device, q, q_stride, out, out_stride, workspace,
+                   choice);
 }
 
 }  // namespace fovea

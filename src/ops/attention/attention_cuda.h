@@ -77,14 +77,19 @@ void attention_cuda(cudaStream_t stream, const AttentionShape& shape,
                     bf16* out, int64_t out_stride, AttentionWorkspace& workspace,
                     KernelChoice choice);
 
-// The same where the host knows the sequences too: those that are long, without causality or bias,
-// one after the other by attention_long_cuda, on devices that have warpgroups; otherwise, and where
-// none are `known`, by attention_cuda.
+// The same where the host knows the sequences too: where all are long and have no bias, by
+// attention_long_cuda, on devices that have warpgroups; otherwise, and where none are `known`, by
+// attention_cuda. What is known here must hold when the kernels run: no graph may be replayed with
+// other counts.
 void attention_known_cuda(cudaStream_t stream, const AttentionShape& shape,
                           std::span<const AttentionSequence> known,
                           const AttentionSequence* sequences_on_device, const bf16* q,
                           int64_t q_stride, bf16* out, int64_t out_stride,
                           AttentionWorkspace& workspace, KernelChoice choice);
+
+// Whether the sequences go to attention_long_cuda.
+bool attention_known_is_long(const AttentionShape& shape, std::span<const AttentionSequence> known,
+                             int64_t q_stride, AttentionWorkspace& workspace, KernelChoice choice);
 
 // Of which keys of a sequence the mass is asked for, and where it goes.
 struct AttentionMassRange {

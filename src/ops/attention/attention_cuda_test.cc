@@ -7,7 +7,21 @@
 namespace fovea {
 namespace {
 
-class AttentionCuda : public AttentionCudaTest {};
+class AttentionCuda : public AttentionCudaTest {
+ protected:
+  std::vector<bf16> run_long() {
+    auto out = poisoned<bf16>(q_.size());
+    const Status done = attention_long_cuda(stream(), shape_, described_, q_memory_.data(),
+                                            q_stride_, out.data(), q_stride_, workspace_);
+    EXPECT_TRUE(done) << done.error().message;
+    return on_host(out);
+  }
+  void check_long(const BatchShape& shape) {
+    make(shape);
+    ASSERT_TRUE(attention_long_takes(shape_, described_, q_stride_, workspace_)) << name(shape);
+    expect_near(run_long(), expected(), "long");
+  }
+};
 
 TEST_F(AttentionCuda, EqualsTheReferenceForOneSequence) {
   for (const BatchShape& shape : std::vector<BatchShape>{
@@ -111,8 +125,8 @@ TEST_F(AttentionCuda, KnownSequencesAreSeenAsOthersAre) {
   }
 }
 
-// Tiles of three and of two warpgroups' rows and of two and of one, several of them to a block,
-// ends of rows and keys within a tile, keys that heads share, heads that are filled up.
+// Tiles of all warpgroups' rows and of fewer, several of them to a block, ends of rows and keys
+// within a tile, keys that heads share, heads that are filled up, sequences of different lengths.
 TEST_F(AttentionCuda, LongEqualsTheReference) {
   if (!workspace_.warpgroups()) GTEST_SKIP() << "no warpgroups (sm_90a) on this device";
   for (const BatchShape& shape : std::vector<BatchShape>{
@@ -120,35 +134,76 @@ TEST_F(AttentionCuda, LongEqualsTheReference) {
            {2, 2, 64, {{64, 128}}},
            {2, 2, 64, {{65, 129}}},
            {16, 16, 64, {{272, 272}}},
-           {4, 4, 64, {{1000, 1000}}},
-           {6, 2, 64, {{193, 700}}, false, 12},
-           {40, 40, 64, {{600, 300}}},
+           {4, 4, 64, {{1000, 90}}},
+           {6, 2, 64, {{193, 400}}, false, 12},
+           {48, 48, 64, {{600, 30}}},
            {3, 3, 72, {{200, 333}}},
-           {80, 16, 72, {{260, 257}}},
+           {80, 16, 72, {{260, 40}}},
            {4, 2, 80, {{130, 400}}},
-       }) {
-    make(shape);
-    ASSERT_TRUE(attention_long_takes(shape_, described_[0], q_stride_, workspace_));
-    auto out = poisoned<bf16>(q_.size());
-    const Status done = attention_long_cuda(stream(), shape_, described_[0], q_memory_.data(),
-                                            q_stride_, out.data(), q_stride_, workspace_);
-    ASSERT_TRUE(done) << done.error().message;
-    expect_near(on_host(out), expected(), "long");
+           {1, 1, 128, {{1, 1}}},
+           {2, 1, 128, {{128, 128}}},
+           {4, 4, 128, {{129, 177}}, false, 12},
+           {4, 2, 128, {{300, 700}}},
+           {48, 4, 128, {{600, 30}}},
+       })
+    check_long(shape);
+}
+TEST_F(AttentionCuda, LongEqualsTheReferenceOfCausalSequences) {
+  if (!workspace_.warpgroups()) GTEST_SKIP() << "no warpgroups (sm_90a) on this device";
+  for (const BatchShape& shape : std::vector<BatchShape>{
+           {1, 1, 128, {{1, 1}}, true},
+           {1, 1, 128, {{64, 64}}, true},
+           {2, 1, 128, {{65, 65}}, true, 12},
+           {2, 2, 128, {{127, 300}}, true},
+           {2, 1, 128, {{600, 600}}, true},
+           {4, 2, 128, {{129, 500}}, true},
+           {48, 16, 128, {{400, 40}}, true},
+           {4, 4, 64, {{333, 400}}, true},
+           {6, 2, 80, {{200, 333}}, true},
+       })
+    check_long(shape);
+}
+TEST_F(AttentionCuda, LongEqualsTheReferenceOfSequencesOfDifferentLengths) {
+  if (!workspace_.warpgroups()) GTEST_SKIP() << "no warpgroups (sm_90a) on this device";
+  std::vector<SequenceSize> many;  // for more than one launch
+  for (int i = 1; i <= 27; ++i) many.push_back({i * 37 % 100 + 1, i * 91 % 200 + 100});
+  for (const BatchShape& shape : std::vector<BatchShape>{
+           {4, 2, 128, {{300, 300}, {64, 500}, {1, 1}, {129, 130}}, true},
+           {4, 2, 128, {{300, 300}, {64, 500}, {1, 1}, {129, 130}}},
+           {4, 4, 128, {{300, 300}, {300, 500}}, true},
+           {2, 2, 64, {{193, 100}, {10, 300}, {400, 400}}},
+           {2, 1, 80, {{193, 100}, {10, 300}, {65, 65}}, false},
+           {2, 1, 128, many, true},
+           {2, 1, 72, many},
+       })
+    check_long(shape);
+}
+
+TEST_F(AttentionCuda, LongGivesTheSameBitsEachTime) {
+  if (!workspace_.warpgroups()) GTEST_SKIP() << "no warpgroups (sm_90a) on this device";
+  make({16, 8, 128, {{900, 900}, {500, 700}}, true});
+  const auto first = run_long();
+  for (int i = 0; i < 5; ++i) {
+    const auto again = run_long();
+    for (size_t j = 0; j < first.size(); ++j) ASSERT_EQ(first[j].bits, again[j].bits);
   }
 }
 
 TEST_F(AttentionCuda, LongIsNotForOtherShapes) {
   const auto takes = [&] {
-    return attention_long_takes(shape_, described_[0], q_stride_, workspace_);
+    return attention_long_takes(shape_, described_, q_stride_, workspace_);
   };
-  make({2, 2, 64, {{70, 70}}});
-  EXPECT_EQ(takes(), workspace_.warpgroups());
   for (const BatchShape& shape : std::vector<BatchShape>{
-           {2, 2, 64, {{70, 70}}, true},
+           {2, 2, 64, {{70, 70}}}, {2, 2, 64, {{70, 70}}, true}, {2, 1, 128, {{70, 70}, {1, 2}}}}) {
+    make(shape);
+    EXPECT_EQ(takes(), workspace_.warpgroups());
+  }
+  for (const BatchShape& shape : std::vector<BatchShape>{
            {2, 2, 64, {{70, 70, true}}},
-           {2, 2, 128, {{70, 70}}},
+           {2, 2, 96, {{70, 70}}},
            {2, 2, 32, {{70, 70}}},
            {2, 2, 64, {{0, 70}}},
+           {2, 2, 64, {{70, 70}, {0, 70}}},
        }) {
     make(shape);
     EXPECT_FALSE(takes());

@@ -1,325 +1,250 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a block of attention_long_cuda has in shared memory, the tiles that it takes, and what a
-// warpgroup does with its 64 rows of one.
+// What a block of attention_long_cuda has in shared memory, and how its tiles come there.
 #pragma once
 
 #include <algorithm>
+#include <type_traits>
 
 #include "device/cuda/tensor_copy.h"
 #include "device/cuda/warpgroup.h"
+#include "device/cuda/warpgroup_eight.h"
+#include "ops/attention/attention_long_tiles_cuda.h"
 #include "ops/attention/attention_parts_cuda.h"
 
 namespace fovea {
 
-inline constexpr int kLongKeys = 128;  // of a step
-inline constexpr int kLongStages = 2;
-inline constexpr int kLongRows = 64;  // of a warpgroup
-// Values of a head that lie together; the rest, up to 16, lie apart.
+// A piece of a row in shared memory, of 64 bf16. The rest of a head, up to 16 values, lies apart.
+inline constexpr int kLongPieceBytes = 128;
 inline constexpr int kLongWide = 64;
+inline constexpr int kLongPageKeys = 64;
 
-struct LongTensors {
-  TensorMap queries;
-  TensorMap keys;
-  TensorMap values;
+enum class LongKeys {
+  kPlain,  // [kv_heads][capacity][head_dim] each
+  kPages,  // pages of [kv_heads][keys, values][64][head_dim]
+  kEight,  // e4m3: keys [kv_heads][rows][head_dim], values [kv_heads][head_dim][rows]
 };
 
-// kDim is 64, or 80 for heads of 72 or 80 values.
-template <int kDim>
-struct LongLayout {
-  static constexpr int kGroups = kDim == kLongWide ? 3 : 2;
-  static constexpr int kRest = kDim - kLongWide;
-  static constexpr int kThreads = (kGroups + 1) * kWarpgroup;
-  static constexpr int kRegisters = kGroups == 3 ? 160 : 240;
-  static constexpr int kCopyRegisters = kGroups == 3 ? 32 : 24;
+// How a block attends: heads of kValues values (80 for 72 too), kWarpgroups that multiply, a step
+// of kStepKeys keys.
+template <int kValues, int kWarpgroups, int kStepKeys, LongKeys kWhich = LongKeys::kPlain>
+struct LongForm {
+  static constexpr int kDim = kValues;
+  static constexpr int kGroups = kWarpgroups;
+  static constexpr int kKeys = kStepKeys;
 
+  static constexpr bool kEight = kWhich == LongKeys::kEight;
+  static constexpr bool kPaged = kWhich == LongKeys::kPages;
+  static constexpr int kPieceValues = kEight ? kLongPieceBytes : kLongWide;
+  static constexpr int kPieces = kDim / kPieceValues;
+  static constexpr int kRest = kDim % kPieceValues;
+  static_assert(kRest <= 16 && (kRest == 0 || kWhich == LongKeys::kPlain));
+  // Values of a step of eight bits lie by their columns, in pieces of so many keys.
+  static constexpr int kColumnKeys = kKeys % 128 == 0 ? 128 : kKeys % 64 == 0 ? 64 : 32;
+  static constexpr int kStages = 2;  // places of a step in shared memory
+  // Tensor maps are 128 bytes each, and a kernel's parameters 4 KB.
+  static constexpr int kSequences = kRest > 0 ? kLongSequences / 2 : kLongSequences;
+  static constexpr int kMaps = kWhich == LongKeys::kPlain ? kSequences : 1;
+  static constexpr int kThreads = (kGroups + 1) * kWarpgroup;
+  // Of a thread, 65,536 or 64,512 in all: no more than there were when the block began.
+  static constexpr int kRegisters = kGroups == 3 ? 160 : kPaged ? 232 : 240;
+  static constexpr int kCopyRegisters = kGroups == 3 ? 32 : kPaged ? 40 : 24;
+};
+
+template <int kMaps>
+struct LongTensors {
+  TensorMap queries;      // of all sequences
+  TensorMap keys[kMaps];  // of each; or one of all
+  TensorMap values[kMaps];
+};
+struct LongNoTensors {};
+template <class Form>
+using LongRest = std::conditional_t<(Form::kRest > 0), LongTensors<Form::kMaps>, LongNoTensors>;
+
+struct LongCall {
+  bf16* out;  // [rows][heads][head_dim], rows out_stride apart
+  int64_t out_stride;
+  unsigned* taken;  // 0 before and after: how many tiles blocks took beside their first ones
+  int group;        // heads that share keys
+  int head_dim;
+  float scale;                       // times log2(e)
+  const int* pages[kLongSequences];  // of pages: the page table of each sequence
+  const float* scales;  // of eight bits: [sequences][of heads, of keys' heads, of values' heads]
+  LongPlan plan;
+};
+
+template <class Form>
+struct LongLayout {
   // In bytes.
-  static constexpr int kQueries = kGroups * kLongRows * kLongWide * 2;
-  static constexpr int kStep = kLongKeys * kLongWide * 2;
-  static constexpr int kRestQueries = kGroups * kLongRows * kRest * 2;
-  static constexpr int kRestStep = kLongKeys * kRest * 2;
+  static constexpr int kQueryPiece = Form::kGroups * kLongRows * kLongPieceBytes;
+  static constexpr int kQueries = kQueryPiece * Form::kPieces;
+  static constexpr int kPiece = Form::kKeys * kLongPieceBytes;
+  static constexpr int kStep = kPiece * Form::kPieces;
+  static constexpr int kRestQueries = Form::kGroups * kLongRows * Form::kRest * 2;
+  static constexpr int kRestStep = Form::kKeys * Form::kRest * 2;
 
   alignas(kTensorAlignment) unsigned char queries[kQueries];
-  unsigned char keys[kLongStages][kStep];
-  unsigned char values[kLongStages][kStep];
+  unsigned char keys[Form::kStages][kStep];
+  unsigned char values[Form::kStages][kStep];
   unsigned char rest_queries[std::max(kRestQueries, 1)];
-  alignas(kTensorAlignment) unsigned char rest_keys[kLongStages][std::max(kRestStep, 1)];
-  unsigned char rest_values[kLongStages][std::max(kRestStep, 1)];
+  alignas(kTensorAlignment) unsigned char rest_keys[Form::kStages][std::max(kRestStep, 1)];
+  unsigned char rest_values[Form::kStages][std::max(kRestStep, 1)];
   SharedBarrier queries_are_here;
   SharedBarrier queries_are_free;
-  SharedBarrier keys_are_here[kLongStages];
-  SharedBarrier keys_are_free[kLongStages];
-  SharedBarrier values_are_here[kLongStages];
-  SharedBarrier values_are_free[kLongStages];
+  SharedBarrier keys_are_here[Form::kStages];
+  SharedBarrier keys_are_free[Form::kStages];
+  SharedBarrier values_are_here[Form::kStages];
+  SharedBarrier values_are_free[Form::kStages];
+  LongTile tiles[2];  // by turns; no keys: there are no more
 };
-
-// Tiles of a head: `large` of all warpgroups' rows, then `small` of one warpgroup's less.
-struct LongCall {
-  bf16* out;  // [queries][heads][head_dim], rows out_stride apart
-  int64_t out_stride;
-  int queries;
-  int keys;
-  int heads;
-  int group;  // heads that share keys
-  int head_dim;
-  float scale;  // times log2(e)
-  int large;
-  int small;
-};
-
-struct LongTile {
-  int head;
-  int row;
-  int groups;  // of its rows
-};
-
-template <int kGroups>
-__device__ LongTile tile_of(const LongCall& call, int index) {
-  const int large = call.heads * call.large;
-  if (index < large) return {index / call.large, index % call.large * kGroups * kLongRows, kGroups};
-  index -= large;
-  return {index / call.small,
-          (call.large * kGroups + index % call.small * (kGroups - 1)) * kLongRows, kGroups - 1};
-}
-__device__ inline int tiles_of(const LongCall& call) {
-  return call.heads * (call.large + call.small);
-}
 
 // Which place of a ring comes next, and the parity of its phase.
+template <int kStages>
 struct RingPlace {
   int stage = 0;
   int parity = 0;
   __device__ void step() {
-    if (++stage == kLongStages) {
+    if (++stage == kStages) {
       stage = 0;
       parity ^= 1;
     }
   }
 };
 
-// The 64 rows of a warpgroup.
-template <int kDim>
-class LongRows {
-  using Layout = LongLayout<kDim>;
-  static constexpr bool kHasRest = Layout::kRest > 0;
+template <class Form>
+__device__ void make_long_barriers(LongLayout<Form>& shared) {
+  constexpr int kWarps = Form::kGroups * 4;
+  make_barrier(&shared.queries_are_here, 1);
+  make_barrier(&shared.queries_are_free, kWarps);
+  for (int i = 0; i < Form::kStages; ++i) {
+    make_barrier(&shared.keys_are_here[i], 1);
+    make_barrier(&shared.keys_are_free[i], kWarps);
+    make_barrier(&shared.values_are_here[i], 1);
+    make_barrier(&shared.values_are_free[i], kWarps);
+  }
+  publish_barriers();
+}
+
+// What one thread of a block does: it takes tile after tile and has them copied.
+template <class Form>
+class LongCopies {
+  using Layout = LongLayout<Form>;
+  using Tensors = LongTensors<Form::kMaps>;
 
  public:
-  __device__ LongRows(const LongCall& call, Layout& shared, int group)
-      : call_(call), shared_(shared), group_(group) {
-    queries_ = operand_of<kLongWide>(shared.queries + group * kLongRows * kLongWide * 2);
-    if constexpr (kHasRest)
-      rest_queries_ = operand_of<16>(shared.rest_queries + group * kLongRows * Layout::kRest * 2);
-  }
+  __device__ LongCopies(const Tensors& wide, const LongRest<Form>& rest, const LongCall& call,
+                        Layout& shared)
+      : wide_(wide), rest_(rest), call_(call), shared_(shared) {}
 
-  __device__ void attend(const LongTile& tile) {
-    const int steps = ceil_div(call_.keys, kLongKeys);
-    if (tile.groups == 1)
-      next_turn_ = 0;
-    else
-      next_turn_ = group_ + 1 == tile.groups ? 1 : group_ + 2;
-    wait_for_phase(&shared_.queries_are_here, queries_parity_);
-    queries_parity_ ^= 1;
-    wait_for_phase(&shared_.keys_are_here[keys_at_.stage], keys_at_.parity);
-    take_turn();
-    begin_scores();
-    pass_turn();
-    wait_for_products<0>();
-    free_keys();
-    largest_[0] = largest_[1] = minus_infinity();
-    total_[0] = total_[1] = 0;
-    weigh(0);
-    keep_weights();
-#pragma unroll 1
-    for (int step = 1; step < steps; ++step) {
-      wait_for_phase(&shared_.keys_are_here[keys_at_.stage], keys_at_.parity);
-      take_turn();
-      begin_scores();
-      wait_for_phase(&shared_.values_are_here[values_at_.stage], values_at_.parity);
-      begin_sums(step > 1);
-      pass_turn();
-      wait_for_products<1>();
-      free_keys();
-      const float2 factor = weigh(step * kLongKeys);
-      wait_for_products<0>();
-      free_values();
-      shrink_sums(factor);
-      keep_weights();
+  __device__ void run() {
+    const int tiles = call_.plan.tiles;
+    int index = static_cast<int>(blockIdx.x);
+    for (int parity = 0;; parity ^= 1) {
+      // All have done with the tile before; what it was is told no longer than that.
+      wait_for_phase(&shared_.queries_are_free, parity ^ 1);
+      LongTile& tile = shared_.tiles[parity];
+      if (index >= tiles) {
+        tile.keys = 0;
+        break;
+      }
+      LongTile next = long_tile<Form::kGroups>(call_.plan, index);
+      if constexpr (Form::kEight) set_scales(next);
+      tile = next;
+      copy_tile(next);
+      index = next_tile();
     }
-    free(&shared_.queries_are_free);
-    wait_for_phase(&shared_.values_are_here[values_at_.stage], values_at_.parity);
-    begin_sums(steps > 1);
-    add_totals();
-    wait_for_products<0>();
-    free_values();
-    write(tile);
-  }
-
-  // What the others wait for, of a tile that has no rows for this warpgroup.
-  __device__ void pass() {
-    wait_for_phase(&shared_.queries_are_here, queries_parity_);
-    queries_parity_ ^= 1;
-    free(&shared_.queries_are_free);
-    for (int key = 0; key < call_.keys; key += kLongKeys) {
-      wait_for_phase(&shared_.keys_are_here[keys_at_.stage], keys_at_.parity);
-      free_keys();
-      wait_for_phase(&shared_.values_are_here[values_at_.stage], values_at_.parity);
-      free_values();
-    }
+    arrive(&shared_.queries_are_here);
   }
 
  private:
-  __device__ void free(SharedBarrier* barrier) {
-    if (lane_ == 0) arrive(barrier);
-  }
-  __device__ void free_keys() {
-    free(&shared_.keys_are_free[keys_at_.stage]);
-    keys_at_.step();
-  }
-  __device__ void free_values() {
-    free(&shared_.values_are_free[values_at_.stage]);
-    values_at_.step();
+  // Blocks take tiles as they become free. Each is told once that there are no more: then the count
+  // is 0 again.
+  __device__ int next_tile() {
+    const int blocks = static_cast<int>(gridDim.x);
+    const int tiles = call_.plan.tiles;
+    if (tiles <= blocks) return tiles;
+    return blocks + static_cast<int>(count_in_order(call_.taken, static_cast<unsigned>(tiles - 1)));
   }
 
-  // Turns go round among the warpgroups of a tile; one alone has no need of them.
-  __device__ void take_turn() {
-    if (next_turn_ > 0) wait_for_turn(1 + group_);
-  }
-  __device__ void pass_turn() {
-    if (next_turn_ > 0) give_turn(next_turn_);
-  }
-
-  __device__ void begin_scores() {
-    const uint64_t keys = operand_of<kLongWide>(shared_.keys[keys_at_.stage]);
-    begin_products();
-#pragma unroll
-    for (int i = 0; i < kLongWide / 16; ++i)
-      warpgroup_multiply(scores_, queries_ + i * kNextValues, keys + i * kNextValues, i > 0);
-    if constexpr (kHasRest)
-      warpgroup_multiply(scores_, rest_queries_, operand_of<16>(shared_.rest_keys[keys_at_.stage]),
-                         true);
-    end_products();
-  }
-  __device__ void begin_sums(bool add) {
-    const uint64_t values = operand_of<kLongWide>(shared_.values[values_at_.stage]);
-    begin_products();
-#pragma unroll
-    for (int i = 0; i < kLongKeys / 16; ++i)
-      warpgroup_multiply_transposed(sums_, weights_[i], values + i * kNextRows<kLongWide>,
-                                    add || i > 0);
-    if constexpr (kHasRest) {
-      const uint64_t rest = operand_of<16>(shared_.rest_values[values_at_.stage]);
-#pragma unroll
-      for (int i = 0; i < kLongKeys / 16; ++i)
-        warpgroup_multiply_transposed(rest_sums_, weights_[i], rest + i * kNextRows<16>,
-                                      add || i > 0);
-    }
-    end_products();
+  __device__ void set_scales(LongTile& tile) const {
+    const int kv_heads = call_.plan.heads / call_.group;
+    const int kv_head = tile.head / call_.group;
+    const float* scales = call_.scales + tile.sequence * (call_.plan.heads + 2 * kv_heads);
+    const float* of_keys = scales + call_.plan.heads;
+    tile.scale = call_.scale * scales[tile.head] * of_keys[kv_head];
+    tile.out_scale = of_keys[kv_heads + kv_head];
   }
 
-  // Scores of the keys from `begin` on become weights. -> what those before them shrink by.
-  __device__ float2 weigh(int begin) {
-    if (begin + kLongKeys > call_.keys) {
-#pragma unroll
-      for (int i = 0; i < kLongKeys / 8; ++i)
-#pragma unroll
-        for (int j = 0; j < 4; ++j)
-          if (begin + i * 8 + lane_ % 4 * 2 + j % 2 >= call_.keys) scores_[i][j] = minus_infinity();
-    }
-    float factor[2];
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      float largest = fmaxf(scores_[0][2 * half], scores_[0][2 * half + 1]);
-#pragma unroll
-      for (int i = 1; i < kLongKeys / 8; ++i)
-        largest = fmaxf(largest, fmaxf(scores_[i][2 * half], scores_[i][2 * half + 1]));
-      largest = fmaxf(largest, __shfl_xor_sync(kAllLanes, largest, 1));
-      largest = fmaxf(largest, __shfl_xor_sync(kAllLanes, largest, 2)) * call_.scale;
-      largest = fmaxf(largest, largest_[half]);
-      factor[half] = fast_exp2(largest_[half] - largest);
-      largest_[half] = largest;
-    }
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      float total = 0;
-#pragma unroll
-      for (int i = 0; i < kLongKeys / 8; ++i)
-#pragma unroll
-        for (int j = 2 * half; j < 2 * half + 2; ++j) {
-          scores_[i][j] = fast_exp2(fmaf(scores_[i][j], call_.scale, -largest_[half]));
-          total += scores_[i][j];
-        }
-      total_[half] = total_[half] * factor[half] + total;
-    }
-    return make_float2(factor[0], factor[1]);
-  }
-  __device__ void keep_weights() {
-#pragma unroll
-    for (int i = 0; i < kLongKeys / 8; ++i) {
-      weights_[i / 2][i % 2 * 2] = to_pair(scores_[i][0], scores_[i][1]);
-      weights_[i / 2][i % 2 * 2 + 1] = to_pair(scores_[i][2], scores_[i][3]);
-    }
-  }
-  template <int kCount>
-  static __device__ void shrink(float (&sums)[kCount][4], float2 factor) {
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-      sums[i][0] *= factor.x;
-      sums[i][1] *= factor.x;
-      sums[i][2] *= factor.y;
-      sums[i][3] *= factor.y;
-    }
-  }
-  __device__ void shrink_sums(float2 factor) {
-    shrink(sums_, factor);
-    if constexpr (kHasRest) shrink(rest_sums_, factor);
-  }
-  // The four lanes of a row have a quarter of its keys each.
-  __device__ void add_totals() {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      total_[half] += __shfl_xor_sync(kAllLanes, total_[half], 1);
-      total_[half] += __shfl_xor_sync(kAllLanes, total_[half], 2);
+  __device__ void copy_tile(const LongTile& tile) {
+    copy_queries(tile);
+#pragma unroll 1
+    for (int key = 0; key < tile.keys; key += Form::kKeys, place_.step()) {
+      const int stage = place_.stage;
+      wait_for_phase(&shared_.keys_are_free[stage], place_.parity ^ 1);
+      arrive_and_promise(&shared_.keys_are_here[stage], Layout::kStep + Layout::kRestStep);
+      copy_step<false>(tile, key, &shared_.keys_are_here[stage], shared_.keys[stage],
+                       shared_.rest_keys[stage]);
+      wait_for_phase(&shared_.values_are_free[stage], place_.parity ^ 1);
+      arrive_and_promise(&shared_.values_are_here[stage], Layout::kStep + Layout::kRestStep);
+      copy_step<true>(tile, key, &shared_.values_are_here[stage], shared_.values[stage],
+                      shared_.rest_values[stage]);
     }
   }
 
-  __device__ void write(const LongTile& tile) {
-    const int warp = static_cast<int>(threadIdx.x) / 32 % 4;
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int row = tile.row + group_ * kLongRows + warp * 16 + lane_ / 4 + 8 * half;
-      if (row >= call_.queries) continue;
-      const float inverse = 1 / total_[half];
-      const int column = lane_ % 4 * 2;
-      bf16* to = call_.out + row * call_.out_stride + int64_t{tile.head} * call_.head_dim + column;
-      const auto store = [&](int at, const float(&sums)[4]) {
-        *reinterpret_cast<uint32_t*>(to + at) =
-            to_pair(sums[2 * half] * inverse, sums[2 * half + 1] * inverse);
-      };
-#pragma unroll
-      for (int i = 0; i < kLongWide / 8; ++i) store(i * 8, sums_[i]);
-      if constexpr (kHasRest) {
-#pragma unroll
-        for (int i = 0; i < Layout::kRest / 8; ++i)
-          if (kLongWide + i * 8 < call_.head_dim) store(kLongWide + i * 8, rest_sums_[i]);
+  __device__ void copy_queries(const LongTile& tile) {
+    const int row = call_.plan.sequences[tile.sequence].q_begin + tile.row;
+    SharedBarrier* here = &shared_.queries_are_here;
+    arrive_and_promise(here, Layout::kQueries + Layout::kRestQueries);
+    if constexpr (Form::kEight) {
+      copy_box(shared_.queries, wide_.queries, here, 0, row, tile.head);
+    } else {
+      for (int i = 0; i < Form::kPieces; ++i)
+        copy_box(shared_.queries + i * Layout::kQueryPiece, wide_.queries, here, i * kLongWide,
+                 tile.head, row);
+      if constexpr (Form::kRest > 0)
+        copy_box(shared_.rest_queries, rest_.queries, here, kLongWide, tile.head, row);
+    }
+  }
+
+  // The keys, or values, from `key` on.
+  template <bool kValues>
+  __device__ void copy_step(const LongTile& tile, int key, SharedBarrier* here, unsigned char* to,
+                            unsigned char* rest_to) {
+    const int kv_head = tile.head / call_.group;
+    if constexpr (Form::kEight) {
+      key += call_.plan.sequences[tile.sequence].first_key;
+      if constexpr (kValues) {
+        for (int i = 0; i < Form::kKeys / Form::kColumnKeys; ++i)
+          copy_box(to + i * Form::kDim * Form::kColumnKeys, wide_.values[0], here,
+                   key + i * Form::kColumnKeys, 0, kv_head);
+      } else {
+        copy_box(to, wide_.keys[0], here, 0, key, kv_head);
       }
+    } else if constexpr (Form::kPaged) {
+      const int last = (call_.plan.sequences[tile.sequence].keys - 1) / kLongPageKeys;
+      const int* pages = call_.pages[tile.sequence];
+      for (int page = 0; page < Form::kKeys / kLongPageKeys; ++page) {
+        const int number = pages[min(key / kLongPageKeys + page, last)];
+        const int kv_heads = call_.plan.heads / call_.group;
+        const int at = (number * kv_heads + kv_head) * 2 + (kValues ? 1 : 0);
+        for (int i = 0; i < Form::kPieces; ++i)
+          copy_box(to + i * Layout::kPiece + page * kLongPageKeys * kLongPieceBytes, wide_.keys[0],
+                   here, i * kLongWide, 0, at);
+      }
+    } else {
+      const TensorMap& map = (kValues ? wide_.values : wide_.keys)[tile.sequence];
+      for (int i = 0; i < Form::kPieces; ++i)
+        copy_box(to + i * Layout::kPiece, map, here, i * kLongWide, key, kv_head);
+      if constexpr (Form::kRest > 0)
+        copy_box(rest_to, (kValues ? rest_.values : rest_.keys)[tile.sequence], here, kLongWide,
+                 key, kv_head);
     }
   }
 
-  const LongCall call_;
+  const Tensors& wide_;
+  const LongRest<Form>& rest_;
+  const LongCall& call_;
   Layout& shared_;
-  int group_;
-  int lane_ = static_cast<int>(threadIdx.x) % 32;
-  int next_turn_ = 0;  // of the warpgroup after this one, from 1; 0: there is none
-  uint64_t queries_;
-  uint64_t rest_queries_ = 0;
-  RingPlace keys_at_;
-  RingPlace values_at_;
-  int queries_parity_ = 0;
-  float scores_[kLongKeys / 8][4];
-  uint32_t weights_[kLongKeys / 16][4];
-  float sums_[kLongWide / 8][4];
-  float rest_sums_[2][4];
-  float largest_[2];
-  float total_[2];
+  RingPlace<Form::kStages> place_;
 };
 
 }  // namespace fovea

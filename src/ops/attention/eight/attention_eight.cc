@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/attention/eight/attention_eight.h"
+
+#include <cmath>
+#include <vector>
+
+#include "base/check.h"
+#include "ops/attention/eight/eight_bits.h"
+
+namespace fovea {
+
+void spread_head(float* x, int head_dim) {
+  FOVEA_CHECK(head_dim > 0 && (head_dim & (head_dim - 1)) == 0);
+  for (int width = 1; width < head_dim; width *= 2)
+    for (int first = 0; first < head_dim; first += 2 * width)
+      for (int i = first; i < first + width; ++i) {
+        const float a = x[i];
+        const float b = x[i + width];
+        x[i] = a + b;
+        x[i + width] = a - b;
+      }
+  const float root = 1 / std::sqrt(static_cast<float>(head_dim));
+  for (int i = 0; i < head_dim; ++i) x[i] *= root;
+}
+
+void round_to_eight(float* x, int64_t stride, int64_t rows, int heads, int head_dim, bool spread,
+                    bool per_head) {
+  std::vector<float> largest(static_cast<size_t>(heads));
+  for (int64_t row = 0; row < rows; ++row)
+    for (int head = 0; head < heads; ++head) {
+      float* values = x + row * stride + head * head_dim;
+      if (spread) spread_head(values, head_dim);
+      float& most = largest[static_cast<size_t>(per_head ? head : 0)];
+      for (int i = 0; i < head_dim; ++i) most = std::max(most, std::abs(values[i]));
+    }
+  for (int64_t row = 0; row < rows; ++row)
+    for (int head = 0; head < heads; ++head) {
+      const float most = largest[static_cast<size_t>(per_head ? head : 0)];
+      const float by = most > 0 ? kLargestEight / most : 0;
+      float* values = x + row * stride + head * head_dim;
+      for (int i = 0; i < head_dim; ++i)
+        values[i] = of_eight(to_eight(values[i] * by)) * (most / kLargestEight);
+    }
+}
+
+void attention_eight(Threads& threads, const float* q, int64_t q_stride, int64_t queries,
+                     const PagedKeys& kv, const AttentionParams& params,
+                     const EightOptions& options, float* out, int64_t out_stride) {
+  const int dim = kv.head_dim;
+  const int64_t width = int64_t{params.heads} * dim;
+  std::vector<float> rounded(static_cast<size_t>(queries * width));
+  for (int64_t row = 0; row < queries; ++row)
+    std::copy_n(q + row * q_stride, width, rounded.data() + row * width);
+  round_to_eight(rounded.data(), width, queries, params.heads, dim, options.spread,
+                 options.per_head);
+
+  std::vector<float> page(static_cast<size_t>(page_values(kv.kv_heads, dim, kv.size)));
+  const float* const pages[] = {page.data()};
+  const PagedKeys kept{.pages = pages,
+                       .size = kv.size,
+                       .kv_heads = kv.kv_heads,
+                       .head_dim = dim,
+                       .page_tokens = static_cast<int>(kv.size)};
+  // Keys and values of a row side by side, as round_to_eight takes them, and back into the page.
+  const int64_t kv_width = int64_t{kv.kv_heads} * dim;
+  std::vector<float> rows(static_cast<size_t>(kv.size * kv_width));
+  for (const bool is_key : {true, false}) {
+    const auto each = [&](const auto& copy) {
+      for (int64_t row = 0; row < kv.size; ++row)
+        for (int head = 0; head < kv.kv_heads; ++head)
+          copy(rows.data() + row * kv_width + head * dim, head, row);
+    };
+    each([&](float* to, int head, int64_t row) {
+      std::copy_n(is_key ? kv.key(head, row) : kv.value(head, row), dim, to);
+    });
+    round_to_eight(rows.data(), kv_width, kv.size, kv.kv_heads, dim, is_key && options.spread,
+                   options.per_head);
+    each([&](const float* from, int head, int64_t row) {
+      const int64_t at = kept.head_at(head) + (is_key ? 0 : kept.value_after_key()) + row * dim;
+      std::copy_n(from, dim, page.data() + at);
+    });
+  }
+  attention(threads, rounded.data(), width, queries, kept, params, out, out_stride);
+}
+
+}  // namespace fovea
