@@ -25,25 +25,25 @@ struct AttentionCase {
   int heads;
   int kv_heads;
   int head_dim;
-  bool causal;
   int layers;  // of keys and values, taken one after the other: a layer of a decoder is never in
                // the cache
+  bool causal;
   // Small: the queries of a call are what the one before wrote, so that its time is its latency.
   bool chained = false;
   int sequences = 1;  // of so many queries and keys each
 };
 
 constexpr AttentionCase kCases[] = {
-    {"tower4096", 4096, 4096, 16, 16, 64, false, 1},
-    {"tower1024", 1024, 1024, 16, 16, 64, false, 1},
-    {"tower512", 512, 512, 16, 16, 64, false, 1},
-    {"tower272", 272, 272, 16, 16, 64, false, 1, true},
-    {"prefill1056", 1056, 1056, 16, 8, 128, true, 1},
-    {"prefill4096", 4096, 4096, 16, 8, 128, true, 1},
-    {"batch8x4096", 4096, 4096, 16, 16, 128, false, 1, false, 8},
-    {"batch8x4096causal", 4096, 4096, 16, 16, 128, true, 1, false, 8},
-    {"prefill100", 100, 100, 16, 8, 128, true, 1, true},
-    {"decode1100", 1, 1100, 16, 8, 128, true, 28},
+    {"tower4096", 4096, 4096, 16, 16, 64, 1, false},
+    {"tower1024", 1024, 1024, 16, 16, 64, 1, false},
+    {"tower512", 512, 512, 16, 16, 64, 1, false},
+    {"tower272", 272, 272, 16, 16, 64, 1, false, true},
+    {"prefill1056", 1056, 1056, 16, 8, 128, 1, true},
+    {"prefill4096", 4096, 4096, 16, 8, 128, 1, true},
+    {"batch8x4096", 4096, 4096, 16, 16, 128, 1, false, false, 8},
+    {"batch8x4096causal", 4096, 4096, 16, 16, 128, 1, true, false, 8},
+    {"prefill100", 100, 100, 16, 8, 128, 1, true, true},
+    {"decode1100", 1, 1100, 16, 8, 128, 28, true},
 };
 
 AttentionCase sized(AttentionCase one) {
