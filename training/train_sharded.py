@@ -113,16 +113,16 @@ def train(args):
     arms = arms_of(args.scale)
     figures = Figures(arms, device)
     chooser = random.Random(args.seed + state["step"])  # the same arm on every process
-    begin = reported = time.time()
+    begin, reported = time.time(), 0.0  # by the first process's clock, which all share
     first = last = state["step"]
     out = Path(args.out)
     out.mkdir(parents=True, exist_ok=True)
 
-    def report(now, lr):
+    def report(seconds, lr):
         nonlocal reported, last
-        line = dict(seconds=now - begin, step=state["step"], scenes=pool.made * dist.get_world_size(), lr=lr,
-                    gradient=0.0, steps_per_second=(state["step"] - last) / (now - reported), arms=figures.report())
-        reported, last = now, state["step"]
+        line = dict(seconds=seconds, step=state["step"], scenes=pool.made * dist.get_world_size(), lr=lr,
+                    gradient=0.0, steps_per_second=(state["step"] - last) / (seconds - reported), arms=figures.report())
+        reported, last = seconds, state["step"]
         read = line["arms"].get("full", {}).get("families", {}).get("read", {})
         if not state["read_enough"] and read.get("right", 0) > READ_ENOUGH:
             state["read_enough"], pool.families = True, list(FAMILIES_ALL)
@@ -147,9 +147,9 @@ def train(args):
         state["step"] += 1
         if state["step"] % RENEW_STEPS == 0:
             pool.renew()
-        if float(clock) - (reported - begin) > args.report_seconds:
-            report(begin + float(clock), lr)
-    report(time.time(), lr)
+        if float(clock) - reported > args.report_seconds:
+            report(float(clock), lr)
+    report(float(clock), lr)
     state["pieces"] += 1
     found = all_values()
     if rank == 0:

@@ -198,8 +198,10 @@ bool ActiveRequest::forget() {
   forgot_ = forget_keys(*session_, *prompt_, reading_.keys, answer_.trace.usage);
   reading_.keys = {};
   if (!forgot_) return false;
-  room_->shrink(*prompt_, options());
-  gave_room_ = true;
+  if (!may_look_again(options())) {  // a look half-way takes of what was reserved for all looks
+    room_->shrink(*prompt_, options());
+    gave_room_ = true;
+  }
   watch_.lap("forget");
   return true;
 }

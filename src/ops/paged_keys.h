@@ -23,7 +23,7 @@ struct PagedKeys {
   int page_tokens = 0;  // a multiple of step_of(format), or no fewer than `size`
   // Rows that a head has in a page, where these are parts of larger pages; 0: page_tokens.
   int page_rows = 0;
-  // In which `pages` are what they say for f32 alone: for others see stored_key().
+  // How rows are stored: key() and value() read f32 alone, stored_key() and stored_value() any.
   KeyFormat format = KeyFormat::kF32;
 
   static constexpr int kPageStep = 16;
