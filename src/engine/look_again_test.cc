@@ -21,11 +21,11 @@ constexpr int kBudget = 40;  // a glance of 4 x 3 level-2 cells, 28 tokens to lo
 constexpr int kGlance = 12;
 constexpr int kTokens = 5;
 
-Image picture(uint32_t seed = 1) {
-  Image image(Size{512, 384});
+Image picture(uint32_t seed = 1, Size size = {512, 384}) {
+  Image image(size);
   std::mt19937 random(seed);
-  for (int y = 0; y < 384; ++y)
-    for (int x = 0; x < 512; ++x)
+  for (int y = 0; y < size.height_px; ++y)
+    for (int x = 0; x < size.width_px; ++x)
       for (int c = 0; c < 3; ++c)
         image.row(y)[3 * x + c] =
             static_cast<uint8_t>(random() % 60 + static_cast<uint32_t>(x / 32 * 7 + y / 32 * 11));
@@ -150,6 +150,30 @@ TEST_F(LookAgainTest, AQuestionThatFollowsIsAnsweredAsByAFreshSession) {
     ASSERT_TRUE(again && expected_again);
     expect_same_answer(*again, *expected_again, 1e-5);
   }
+}
+
+// Where keys are forgotten, too: beside other requests there may be no more to take.
+TEST(LookAgain, TakesNoMoreThanWasReserved) {
+  const Engine engine = load_engine({.threads = 2}, source_dir() + "/models/tiny");
+  Session session = engine.session();
+  ASSERT_TRUE(session.add(picture(1, {1024, 512})));
+  AskOptions options = options_of(0);
+  options.budget_tokens = 400;
+  options.keep = 0.1;
+  options.forget = "vl-cache";
+  int64_t before = 0;
+  int64_t after = 0;
+  options.look_again = [&] {
+    before = engine.memory().reserved;
+    return true;
+  };
+  options.on_logits = [&](std::span<const float>) { after = engine.memory().reserved; };
+  const auto answer = session.ask("What is this?", options);
+  ASSERT_TRUE(answer) << answer.error().message;
+  EXPECT_EQ(answer->trace.looks[0].saccades.size(), 2u);
+  EXPECT_LT(answer->trace.usage.visual_keys_kept, answer->trace.usage.visual_keys);
+  EXPECT_GT(before, 0);
+  EXPECT_EQ(after, before);
 }
 
 // Cells of a picture that stands behind some text: its own time, rows and columns from there.
