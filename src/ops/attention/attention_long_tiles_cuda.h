@@ -5,11 +5,17 @@
 
 #include <algorithm>
 
-#include "device/cuda/kernel.h"
+#include "device/cuda/runtime.h"
 
 namespace fovea {
 
 inline constexpr int kLongRows = 64;  // of a warpgroup
+
+// kernel.h's ceil_div is for what is compiled as a kernel; the test of this file is not.
+__host__ __device__ constexpr int pieces_of(int value, int piece) {
+  return (value + piece - 1) / piece;
+}
+
 // Of one launch: what is said of them are the kernel's parameters.
 inline constexpr int kLongSequences = 12;
 
@@ -92,7 +98,7 @@ __host__ __device__ LongTile long_tile(const LongPlan& plan, int index) {
                               : sequence.large * kGroups + (tile - sequence.large) * (kGroups - 1);
   const int rows_left = sequence.queries - before * kLongRows;
   const int most = is_large ? kGroups : kGroups - 1;
-  const int left = ceil_div(rows_left, kLongRows);
+  const int left = pieces_of(rows_left, kLongRows);
   const int groups = left < most ? left : most;
   const int rows = rows_left < groups * kLongRows ? rows_left : groups * kLongRows;
   return {number, head, before * kLongRows, groups,
@@ -108,12 +114,12 @@ inline constexpr double kCachedBytes = 24e6;
 // Tiles of a sequence whose rows see all keys: all multiprocessors are to end at about the same
 // time. Block 0 has as many tiles as any, and as many large ones: its time decides.
 inline void choose_long_tiles(LongSequence& sequence, int heads, int most, int blocks) {
-  const int groups = ceil_div(sequence.queries, kLongRows);
+  const int groups = pieces_of(sequence.queries, kLongRows);
   double best = 0;
-  for (int small = 0; small <= ceil_div(groups, most - 1); ++small) {
-    const int large = ceil_div(std::max(0, groups - small * (most - 1)), most);
-    const int rounds_of_large = ceil_div(heads * large, blocks);
-    const int rounds = ceil_div(heads * (large + small), blocks);
+  for (int small = 0; small <= pieces_of(groups, most - 1); ++small) {
+    const int large = pieces_of(std::max(0, groups - small * (most - 1)), most);
+    const int rounds_of_large = pieces_of(heads * large, blocks);
+    const int rounds = pieces_of(heads * (large + small), blocks);
     const double cost = rounds_of_large + kSmallCost * (rounds - rounds_of_large);
     if (small > 0 && cost >= best) continue;
     best = cost;
@@ -129,7 +135,7 @@ inline void choose_long_plan(LongPlan& plan, int most, int blocks, bool causal,
   double keys = 0;
   for (int i = 0; i < plan.count; ++i) {
     LongSequence& sequence = plan.sequences[i];
-    sequence.large = ceil_div(sequence.queries, most * kLongRows);
+    sequence.large = pieces_of(sequence.queries, most * kLongRows);
     sequence.small = 0;
     if (!causal && plan.count == 1) choose_long_tiles(sequence, plan.heads, most, blocks);
     sequence.first_tile = plan.tiles;

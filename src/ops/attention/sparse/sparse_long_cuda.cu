@@ -111,6 +111,7 @@ class SparseCopies {
   SparsePlace place_;
 };
 
+#if defined(FOVEA_WARPGROUPS)
 __device__ void make_sparse_barriers(SparseLayout& shared) {
   constexpr int kWarps = kSparseGroups * 4;
   for (int i = 0; i < 2; ++i) {
@@ -125,6 +126,7 @@ __device__ void make_sparse_barriers(SparseLayout& shared) {
   }
   publish_barriers();
 }
+#endif
 
 __host__ __device__ int tiles_of(const SparseCall& call) {
   return call.rows.heads * ceil_div(call.rows.blocks, kSparseGroups);
