@@ -224,11 +224,8 @@ bool sparse_long_takes(const SparseCall& call) {
   const bool may_differ = call.full.counts != nullptr;
   // Testing each pair of rows takes registers that warps have: windows are faster there.
   const bool has_window = call.window.radius > 0;
-  // A tile in which one warpgroup has no queries was not right on a device but by its last form,
-  // which has not run there: kernels by warps take what would have one.
-  const bool has_half_tile = call.rows.blocks % kSparseGroups != 0;
   return call.rows.head_dim == kSparseDim && call.rows.q_stride % 8 == 0 && !has_window &&
-         !may_differ && !has_half_tile;
+         !may_differ;
 }
 
 Status sparse_long_cuda(cudaStream_t stream, const SparseCall& call, int multiprocessors) {
