@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <stdlib.h>  // NOLINT(modernize-deprecated-headers): setenv is POSIX
+#include <unistd.h>
 
 #include <fstream>
 
@@ -18,7 +19,9 @@ class CublasLt : public testing::Test {
  protected:
   void SetUp() override {
     unsetenv("FOVEA_CUBLASLT_LIBRARY");
-    packages_ = fs::path(testing::TempDir()) / "cublaslt" / "site-packages";
+    // Tests run side by side, each as a process of its own, emulated and not.
+    const std::string own = "cublaslt" + std::to_string(getpid());
+    packages_ = fs::path(testing::TempDir()) / own / "site-packages";
     for (const char* folder : {"fovea/lib", "nvidia/cu13/lib", "nvidia/cudnn/lib"})
       fs::create_directories(packages_ / folder);
     std::ofstream(packages_ / "nvidia/cu13/lib" / kName) << "a library";

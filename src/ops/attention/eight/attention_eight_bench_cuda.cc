@@ -181,7 +181,7 @@ void run_eight(CudaBench& bench) {
   if (bench.check(workspace.open(bench.get()))) EightBench(bench, workspace).run();
 }
 
-const CudaBenchRegistration kRegistered(kKernelPhase, "attention-eight", run_eight);
+const CudaBenchRegistration kRegistered(kKernelPhase, "attention/eight", run_eight);
 
 }  // namespace
 }  // namespace fovea

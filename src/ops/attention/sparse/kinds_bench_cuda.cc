@@ -273,7 +273,7 @@ void run_kinds(CudaBench& bench) {
     KindsBench(bench, side).run(workspace);
 }
 
-const CudaBenchRegistration kRegistered(kKernelPhase, "attention kinds", run_kinds);
+const CudaBenchRegistration kRegistered(kKernelPhase, "attention/kinds", run_kinds);
 
 }  // namespace
 }  // namespace fovea
