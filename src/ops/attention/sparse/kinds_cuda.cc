@@ -49,6 +49,7 @@ WindowLists window_lists(const RowBlocks& rows, const std::vector<RowSpan>& span
     return place;
   };
   std::vector<GridPlace> corners;
+  corners.reserve(spans.size());
   for (const RowSpan& span : spans) corners.push_back(corner(span));
   WindowLists result;
   result.lists.resize(spans.size() * kWindowRoom);
@@ -144,6 +145,7 @@ Status SparseAttentionCuda::upload(Stream& stream, Staging& staging, const RowBl
   for (size_t row = 0; row < key_bias.size(); row += kStridedKeys) strided.push_back(key_bias[row]);
   strided.resize(whole_coarse_steps(strided.size()), kNever);
   std::vector<uint32_t> places;
+  places.reserve(rows.places.size());
   for (const GridPlace& place : rows.places)
     places.push_back(static_cast<uint32_t>(place.x) | static_cast<uint32_t>(place.y) << 16);
   const WindowLists windows = window_lists(rows, spans);
