@@ -60,9 +60,16 @@ int64_t chunk_end(const ForwardRequest& request, int64_t begin) {
   const ForwardOptions& options = request.options;
   const int64_t most = options.chunk_tokens > 0 ? options.chunk_tokens : kChunkTokens;
   int64_t end = std::min(begin + most, static_cast<int64_t>(request.run.ids.size()));
-  // By prefix the tokens of an image see each other: its keys must be there.
-  if (options.attention.has(AttentionKind::kPrefix))
-    end = prefix_limit(options.images, request.tokens_before + end - 1) - request.tokens_before;
+  // By prefix the tokens of an image see each other: its keys must be there. It begins a chunk of
+  // its own rather than make this one longer than products take best.
+  if (options.attention.has(AttentionKind::kPrefix)) {
+    const int64_t last = request.tokens_before + end - 1;
+    const int64_t whole = prefix_limit(options.images, last) - request.tokens_before;
+    int64_t first = begin;
+    for (const TokenRange& image : options.images)
+      if (last >= image.begin && last < image.end) first = image.begin - request.tokens_before;
+    end = whole > end && first > begin ? first : whole;
+  }
   if (options.readout == nullptr || !options.readout->wants_last) return end;
   const auto past_last = static_cast<int64_t>(options.readout->query_end);
   for (const int64_t edge : {past_last - 1, past_last})
@@ -75,7 +82,8 @@ bool shares_pass(const ForwardRequest& request) {
   const ForwardOptions& options = request.options;
   const auto count = static_cast<int64_t>(request.run.ids.size());
   return count <= (options.chunk_tokens > 0 ? options.chunk_tokens : kChunkTokens) &&
-         !options.all_logits && !options.on_layer && options.attention.is_dense() &&
+         !options.all_logits && !options.on_layer &&
+         (options.attention.is_dense() || request.run.visual.empty()) &&
          (options.readout == nullptr || !options.readout->wants_last);
 }
 
@@ -335,7 +343,7 @@ Result<bool> CudaDecoder::work_alone(ForwardRequest& asked) {
     const std::vector<VisualSpan> visual = spans_of(run.visual, begin, end);
     PassRun request{run.ids.subspan(first, rows), run.positions.subspan(first, rows), visual, *room,
                     static_cast<int>(before + begin)};
-    if (!options.attention.is_dense()) {
+    if (!options.attention.is_dense() && !visual.empty()) {  // a text sees the same either way
       request.attention = &options.attention;
       request.images = options.images;
     }

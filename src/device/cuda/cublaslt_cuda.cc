@@ -40,7 +40,9 @@ std::vector<std::string> cublaslt_files(const std::string& name, const fs::path&
   const auto add_wheels = [&](const fs::path& packages) {
     for (const fs::path& wheel : folders_in(packages / "nvidia")) add(wheel / "lib" / name);
   };
-  for (fs::path at = folder; at.has_relative_path(); at = at.parent_path()) add_wheels(at);
+  // Not beside any folder above: of some, such as /tmp, everybody may write what lies there.
+  for (fs::path at = folder; at.has_relative_path(); at = at.parent_path())
+    if (at.filename() == "site-packages" || at.filename() == "dist-packages") add_wheels(at);
   if (const auto venv = variable("VIRTUAL_ENV"); !venv.empty())
     for (const fs::path& python : folders_in(fs::path(venv) / "lib"))
       add_wheels(python / "site-packages");

@@ -41,6 +41,13 @@ TEST_F(CublasLt, IsLookedForInTheWheelsBesideThePackage) {
   EXPECT_EQ(files.back(), (packages_ / "nvidia/cu13/lib" / kName).string());
 }
 
+TEST_F(CublasLt, IsNotLookedForWhereAnybodyMayPutFiles) {
+  fs::rename(packages_, packages_.parent_path() / "elsewhere");
+  packages_ = packages_.parent_path() / "elsewhere";
+  for (const std::string& file : cublaslt_files(kName, packages_ / "fovea/lib"))
+    EXPECT_EQ(file.find("elsewhere"), std::string::npos) << file;
+}
+
 TEST_F(CublasLt, IsTheFileThatIsNamedAndNoOther) {
   setenv("FOVEA_CUBLASLT_LIBRARY", "/elsewhere/lib.so", 1);
   EXPECT_EQ(cublaslt_files(kName, packages_ / "fovea/lib"),

@@ -7,7 +7,10 @@
 // warps (or one) of 16 mean queries each, beside as many that take other steps of 64 mean
 // keys. Products are bf16 by tensor cores, sums f32. The scores stay in shared memory as integers
 // that compare alike; then a warp finds the smallest chosen score of a block bit by bit. No scores
-// of rows are computed. sm_80 and later; up to kMostChosenFrom blocks.
+// of rows are computed. sm_80 and later; up to most_chosen_from() blocks.
+#include <algorithm>
+#include <type_traits>
+
 #include "base/check.h"
 #include "ops/attention/attention_flash_warp_cuda.h"
 #include "ops/attention/sparse/sparse_cuda.h"
@@ -229,34 +232,48 @@ void launch_rows(cudaStream_t stream, const ChooseCall& call) {
 }
 
 template <int kDim>
-void launch_dim(cudaStream_t stream, const ChooseCall& call) {
+void launch_dim(cudaStream_t stream, const ChooseCall& call, size_t shared_bytes) {
   // Of few blocks, so that there is work for all multiprocessors; of many, since the scores of 16
   // blocks of queries have no room.
   constexpr int kFewBlocks = 128;
   constexpr int kManyBlocks = 512;
-  if (call.rows.blocks > kFewBlocks && call.rows.blocks <= kManyBlocks)
+  if (call.rows.blocks > kFewBlocks && call.rows.blocks <= kManyBlocks &&
+      ChooseLayout<kDim, 4>::bytes(call.rows.blocks) <= shared_bytes)
     launch_rows<kDim, 4>(stream, call);
   else
     launch_rows<kDim, 1>(stream, call);
 }
 
+// Calls it with the width that heads of head_dim values are computed in.
+template <class Call>
+auto of_width(int head_dim, const Call& call) {
+  if (head_dim <= 16) return call(std::integral_constant<int, 16>());
+  if (head_dim <= 32) return call(std::integral_constant<int, 32>());
+  if (head_dim <= 64) return call(std::integral_constant<int, 64>());
+  if (head_dim <= 80) return call(std::integral_constant<int, 80>());
+  return call(std::integral_constant<int, 128>());
+}
+
 }  // namespace
 
+int most_chosen_from(int head_dim, size_t shared_bytes) {
+  return of_width(head_dim, [&](auto width) {
+    using Layout = ChooseLayout<decltype(width)::value, 1>;
+    const size_t others = Layout::bytes(0);
+    if (others >= shared_bytes) return 0;
+    const size_t room = (shared_bytes - others) / (Layout::bytes(1) - others);
+    return static_cast<int>(std::min(room, size_t{kMostChosenFrom}));
+  });
+}
+
 void choose_blocks_cuda(cudaStream_t stream, const SparseRows& rows, const GroupMeans& means,
-                        const BlockLists& lists) {
-  FOVEA_CHECK(rows.blocks <= kMostChosenFrom && lists.per_head && lists.counts == nullptr);
+                        const BlockLists& lists, size_t shared_bytes) {
+  FOVEA_CHECK(rows.blocks <= most_chosen_from(rows.head_dim, shared_bytes) && lists.per_head &&
+              lists.counts == nullptr);
   FOVEA_CHECK(lists.room > 0 && lists.room <= rows.blocks);
   const ChooseCall call{rows, means, lists};
-  if (rows.head_dim <= 16)
-    launch_dim<16>(stream, call);
-  else if (rows.head_dim <= 32)
-    launch_dim<32>(stream, call);
-  else if (rows.head_dim <= 64)
-    launch_dim<64>(stream, call);
-  else if (rows.head_dim <= 80)
-    launch_dim<80>(stream, call);
-  else
-    launch_dim<128>(stream, call);
+  of_width(rows.head_dim,
+           [&](auto width) { launch_dim<decltype(width)::value>(stream, call, shared_bytes); });
 }
 
 }  // namespace fovea

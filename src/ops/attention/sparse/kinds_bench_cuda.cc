@@ -238,7 +238,8 @@ class KindsBench {
           1, [&](int) { mean_groups_cuda(bench_.get(), parts.call.rows, parts.means); });
     if (parts.chooses)
       choice = bench_.ms_of(1, [&](int) {
-        choose_blocks_cuda(bench_.get(), parts.call.rows, parts.means, parts.call.full);
+        choose_blocks_cuda(bench_.get(), parts.call.rows, parts.means, parts.call.full,
+                           attention_.shared_bytes());
       });
     const double keys = share(parts.call);
     std::string note =

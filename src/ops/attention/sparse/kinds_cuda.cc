@@ -64,6 +64,9 @@ WindowLists window_lists(const RowBlocks& rows, const std::vector<RowSpan>& span
   return result;
 }
 
+// What a block may have on every GPU from 8.0 on.
+constexpr size_t kLeastSharedBytes = size_t{99} << 10;
+
 }  // namespace
 
 bool has_cuda_form(AttentionKind kind) {
@@ -77,14 +80,29 @@ Status SparseAttentionCuda::open() {
   cudaDeviceProp properties{};
   cudaError_t error = cudaGetDevice(&device);
   if (error == cudaSuccess) error = cudaGetDeviceProperties(&properties, device);
+  int shared = 0;
+  if (error == cudaSuccess)
+    error = cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
   if (error != cudaSuccess) return cuda_error("the device's properties", error);
   multiprocessors_ = properties.multiProcessorCount;
+  // The emulation answers as a GPU before 8.0, which has none of the kinds.
+  shared_bytes_ = kEmulated ? kLeastSharedBytes : static_cast<size_t>(shared);
   warpgroups_ = sparse_long_is_compiled();
   return Done{};
 }
 
 int SparseAttentionCuda::count_in_full(const SparseSettings& settings) const {
   return std::min(blocks_in_full(given_, settings), blocks_);
+}
+
+Status SparseAttentionCuda::fits(std::span<const SparseSettings> kinds) const {
+  int most = kMostChosenFrom;
+  for (const SparseSettings& kind : kinds)
+    if (row_of(kind.kind).by_blocks) most = most_chosen_from(head_dim_, shared_bytes_);
+  if (blocks_ <= most) return Done{};
+  return bad_input("attention by blocks: the patches lie in " + std::to_string(blocks_) +
+                   " blocks of 8x8, of which this GPU takes " + std::to_string(most) +
+                   "; leave --attention out, or choose the device cpu");
 }
 
 Status SparseAttentionCuda::make_room(std::span<const SparseSettings> kinds) {
@@ -108,10 +126,7 @@ Status SparseAttentionCuda::place(Stream& stream, Staging& staging, const RowBlo
   head_dim_ = head_dim;
   blocks_ = rows.blocks();
   rows_ = static_cast<int>(rows.rows());
-  if (blocks_ > kMostChosenFrom)
-    return bad_input("attention by blocks: the patches lie in " + std::to_string(blocks_) +
-                     " blocks of 8x8, of which a GPU takes " + std::to_string(kMostChosenFrom) +
-                     "; leave --attention out, or choose the device cpu");
+  if (Status fitting = fits(kinds); !fitting) return fitting;
   given_.group_begins = rows.group_begins;
   given_.block_begins = rows.block_begins;
   given_.places.resize(static_cast<size_t>(rows_));
@@ -234,7 +249,8 @@ void SparseAttentionCuda::attend(cudaStream_t stream, const Job& job,
                                  const SparseSettings& settings) {
   const Parts parts = parts_of(job, settings);
   if (parts.pools) mean_groups_cuda(stream, parts.call.rows, parts.means);
-  if (parts.chooses) choose_blocks_cuda(stream, parts.call.rows, parts.means, parts.call.full);
+  if (parts.chooses)
+    choose_blocks_cuda(stream, parts.call.rows, parts.means, parts.call.full, shared_bytes_);
   attend_to(stream, parts.call);
 }
 

@@ -51,15 +51,18 @@ class SparseAttentionCuda {
   Parts parts_of(const Job& job, const SparseSettings& settings);
   void attend_to(cudaStream_t stream, const SparseCall& call) const;
   bool has_warpgroups() const { return warpgroups_; }
+  size_t shared_bytes() const { return shared_bytes_; }
 
  private:
   int count_in_full(const SparseSettings& settings) const;
+  Status fits(std::span<const SparseSettings> kinds) const;
   Status make_room(std::span<const SparseSettings> kinds);
   Status upload(Stream& stream, Staging& staging, const RowBlocks& rows,
                 std::span<const float> key_bias);
 
   int multiprocessors_ = 1;
   bool warpgroups_ = false;
+  size_t shared_bytes_ = 0;  // that a block of threads may have
   int heads_ = 0;
   int head_dim_ = 0;
   int blocks_ = 0;

@@ -12,6 +12,9 @@
 namespace fovea {
 namespace {
 
+// Shared memory that a block may have on many GPUs from 8.6 on.
+constexpr size_t kBytesOfSmallGpus = size_t{99} << 10;
+
 struct Shape {
   const char* name;
   std::vector<GridPlace> places;
@@ -236,12 +239,18 @@ TEST_F(SparseCudaTest, EveryKindIsWhatItsReferenceSays) {
 // Of the mean queries and keys that are on the device; what is chosen has no smaller score than
 // what is not, but for sums that are rounded in another order.
 TEST_F(SparseCudaTest, TheBlocksWithTheLargestProductsOfMeansAreChosen) {
-  for (const Shape& shape : shapes()) {
-    make(shape);
+  std::vector<Shape> all = shapes();
+  const size_t as_given = all.size();
+  // Heads of which four rows of warps do not fit into what many GPUs have, 99 KiB a block.
+  all.push_back({"few bytes", test::grid(88, 96), 1, 72});
+  for (size_t shape = 0; shape < all.size(); ++shape) {
+    const size_t shared = shape < as_given ? attention_.shared_bytes() : kBytesOfSmallGpus;
+    make(all[shape]);
+    ASSERT_LE(rows_.blocks(), most_chosen_from(dim_, shared));
     auto out = poisoned<bf16>(q_.size());
     const auto parts = attention_.parts_of(job(out), {AttentionKind::kHierarchical, 0.3});
     mean_groups_cuda(stream(), parts.call.rows, parts.means);
-    choose_blocks_cuda(stream(), parts.call.rows, parts.means, parts.call.full);
+    choose_blocks_cuda(stream(), parts.call.rows, parts.means, parts.call.full, shared);
     const int blocks = rows_.blocks();
     const auto slots = static_cast<size_t>(blocks) * kGroupsOfBlock;
     std::vector<bf16> queries(static_cast<size_t>(heads_) * slots * static_cast<size_t>(dim_));
@@ -298,6 +307,15 @@ TEST_F(SparseCudaTest, RowsThatAreTooScatteredAreRefused) {
   const Status placed = attention_.place(stream_, staging_, block_rows(places), {}, 1, 8, {});
   ASSERT_FALSE(placed);
   EXPECT_NE(placed.error().message.find("4097 blocks"), std::string::npos);
+}
+
+TEST(SparseCuda, FewerBlocksAreChosenFromWhereSharedMemoryIsShort) {
+  EXPECT_EQ(most_chosen_from(64, size_t{227} << 10), kMostChosenFrom);
+  for (const int dim : {16, 32, 64, 72, 128}) {
+    EXPECT_GE(most_chosen_from(dim, kBytesOfSmallGpus), 256) << dim;
+    EXPECT_LT(most_chosen_from(dim, size_t{48} << 10), kMostChosenFrom) << dim;
+  }
+  EXPECT_EQ(most_chosen_from(64, 1000), 0);
 }
 
 }  // namespace

@@ -70,11 +70,13 @@ struct BlockLists {
 };
 
 // Of each head and block of queries, the lists.room blocks whose groups have the largest product of
-// mean query and mean key, its own block always (choose_best_blocks).
+// mean query and mean key, its own block always (choose_best_blocks). Scores lie in the shared
+// memory of a block of threads, which may have shared_bytes.
 void choose_blocks_cuda(cudaStream_t stream, const SparseRows& rows, const GroupMeans& means,
-                        const BlockLists& lists);
-// For so many blocks at most.
+                        const BlockLists& lists, size_t shared_bytes);
+// For so many blocks at most, and for fewer where shared memory is short.
 inline constexpr int kMostChosenFrom = 4096;
+int most_chosen_from(int head_dim, size_t shared_bytes);
 
 struct CoarseKeys {
   const bf16* keys = nullptr;
