@@ -5,6 +5,14 @@
 
 namespace fovea {
 
+// UndefinedBehaviorSanitizer, which is built with AddressSanitizer, opens a pipe to see whether it
+// may read an object, and takes objects for invalid where there are no descriptors for one.
+#if defined(__SANITIZE_ADDRESS__)
+inline constexpr bool kSanitizerTakesDescriptors = true;
+#else
+inline constexpr bool kSanitizerTakesDescriptors = false;
+#endif
+
 // While it lives the process can open nothing: EMFILE, as where too much is open.
 class NoDescriptors {
  public:
