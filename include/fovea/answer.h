@@ -64,9 +64,9 @@ struct AskOptions {
   double relook = 0;
   std::function<bool()> look_again;
   bool size_bias = false;  // coarse cells count for as much as they cover
-  // How attention is computed, on a CPU: one of attention_choices(), or several with commas, each
-  // for an equal part of the layers, the first ones first; "hierarchical:0.1" says which share is
-  // seen in full. Empty: dense.
+  // How attention is computed: one of attention_choices(), or several with commas, each for an
+  // equal part of the layers, the first ones first; "hierarchical:0.1" says the share seen in full.
+  // Empty: dense. A GPU has eight kinds of the tower, dense and prefix of the language model.
   std::string tower_attention;  // of patches
   std::string text_attention;   // of tokens, in the language model
   // What memory keeps, on a CPU: of the keys of visual tokens, summed over layers, this share, by
