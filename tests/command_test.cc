@@ -121,6 +121,40 @@ TEST(Command, BadImagesAreRefused) {
   expect_refused({"see", images + "rgb.jpg", "--max-pixels", "100"}, "raise max_pixels");
 }
 
+std::vector<std::string> bench_rows(const std::vector<std::string>& arguments) {
+  const Outcome run = run_fovea(arguments);
+  EXPECT_EQ(run.status, 0) << run.err;
+  const auto json = nlohmann::json::parse(run.out, nullptr, false);
+  std::vector<std::string> names;
+  if (json.is_discarded()) {
+    ADD_FAILURE() << "no JSON: " << run.out;
+    return names;
+  }
+  names.reserve(json["rows"].size());
+  for (const auto& row : json["rows"]) names.push_back(row["name"]);
+  return names;
+}
+
+// The others would take half an hour with a large model.
+TEST(Command, BenchAttentionMeasuresTheKindAskedForBesideDense) {
+  const auto rows_of = [](const std::string& only, const std::string& model) {
+    return bench_rows({"bench", "attention", "--json", "--only", only, "--model", model});
+  };
+  using Names = std::vector<std::string>;
+  const std::string tiny = source_dir() + "/models/tiny";
+  const std::string none = "/nonexistent";  // and needs no model where no tower was asked for
+  EXPECT_EQ(rows_of("attention/1024/linformer", none),
+            (Names{"attention/1024/dense", "attention/1024/linformer"}));
+  EXPECT_EQ(rows_of("attention/step-4096/window", none),
+            (Names{"attention/step-4096/dense", "attention/step-4096/window"}));
+  EXPECT_EQ(rows_of("tower/4096/linformer", tiny),
+            (Names{"tower/4096/dense", "tower/4096/linformer"}));
+  expect_refused({"bench", "attention", "--only", "tower/4096", "--model", none}, none);
+  for (const std::string only : {"gravity", "tower/77", "attention/1024/gravity"})
+    expect_refused({"bench", "attention", "--only", only}, only);
+  expect_refused({"bench", "front-end", "--only", "pyramid"}, "bench attention");
+}
+
 TEST(Command, InfoNamesTheCpuEveryPlanAndEveryAttention) {
   const auto json = nlohmann::json::parse(run_fovea({"info", "--json"}).out);
   EXPECT_EQ(json["devices"][0]["name"], "cpu");

@@ -65,6 +65,10 @@ struct BenchFlags {
   bool device_given = false;
 };
 
+bool takes_only(const std::string& suite) {
+  return suite == "attention" || suite == "gpu" || suite == "requests" || suite == "serve";
+}
+
 // The suite gpu runs on a GPU, requests and serve on any device, all others on the CPU.
 Result<std::string> device_of(const BenchFlags& flags) {
   const std::string& device = flags.common.device;
@@ -90,9 +94,9 @@ std::string wrong_rows(const Bench& bench) {
 
 int run(const BenchFlags& flags) {
   const Common& common = flags.common;
-  if (!flags.only.empty() && flags.suite != "gpu" && flags.suite != "requests" &&
-      flags.suite != "serve")
-    return complain(bad_input("--only is for bench gpu, bench requests and bench serve"));
+  if (!flags.only.empty() && !takes_only(flags.suite))
+    return complain(
+        bad_input("--only is for bench attention, bench gpu, bench requests and bench serve"));
   if ((flags.suite == "model" || flags.suite == "accuracy") && flags.model.empty())
     return complain(bad_input("bench " + flags.suite + " needs --model DIR, a checkpoint folder"));
   const auto device = device_of(flags);
@@ -147,8 +151,8 @@ Run add_bench(CLI::App& program) {
       ->check(CLI::IsMember({"f32", "bf16", "int8"}));
   command->add_option(
       "--only", flags->only,
-      "Of gpu, requests and serve the rows NAME and NAME/... alone, such as patches or decode/1,\n"
-      "with those that are measured with them");
+      "Of attention, gpu, requests and serve the rows NAME and NAME/... alone, such as\n"
+      "tower/16384/hierarchical or patches, with those that are measured with them");
   add_common(*command, flags->common);
   add_kernels(*command, flags->kernels);
   command->footer(
@@ -156,6 +160,7 @@ Run add_bench(CLI::App& program) {
       "  fovea bench front-end\n"
       "  fovea bench front-end --threads 1 --json | jq .rows\n"
       "  fovea bench model --model DIR --weights int8\n"
+      "  fovea bench attention --model DIR --only tower/16384\n"
       "  fovea bench gpu --model DIR --device cuda:1\n"
       "  fovea bench gpu --only patches\n"
       "  fovea bench requests --model DIR --device cuda\n"

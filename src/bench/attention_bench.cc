@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
 #include <vector>
 
 #include "bench/bench.h"
@@ -39,12 +40,16 @@ class TowerKinds {
         pyramid_(build_pyramid(*model.threads, make_scene(7, {.size = {side_px, side_px}}).image)),
         patches_(sample_patches(*model.threads, pyramid_, every_cell(pyramid_.canvas()))) {}
 
+  // Dense attention stands beside every kind.
   void run() {
     const Encoded dense = encode({});
     const double dense_ms = time({});
     for (const AttentionKindRow& row : attention_kinds(AttentionPlace::kTower)) {
+      const bool is_dense = row.kind == AttentionKind::kDense;
+      const std::string name = fmt::format("tower/{}/{}", patches_.count, row.name);
+      if (!is_dense && !bench_.wants(name)) continue;
       const SparseSettings settings{.kind = row.kind};
-      const double ms = row.kind == AttentionKind::kDense ? dense_ms : time(settings);
+      const double ms = is_dense ? dense_ms : time(settings);
       const Encoded sparse = encode(settings);
       double lowest = 1;
       for (size_t i = 0; i < dense.blocks.size(); ++i)
@@ -54,7 +59,7 @@ class TowerKinds {
                                       [](float value) { return std::isfinite(value); });
       bench_.add(
           finite && sparse.tokens.count == dense.tokens.count,
-          {.name = fmt::format("tower/{}/{}", patches_.count, row.name),
+          {.name = name,
            .value = ms,
            .unit = "ms",
            .note = fmt::format("{:.2f}x dense; cosine with it: tokens {:.4f}, blocks {:.4f} "
@@ -96,6 +101,12 @@ class TowerKinds {
 };
 
 void run_tower_kinds(Bench& bench) {
+  std::vector<int> sides_px;
+  for (const int side_px : {1024, 2048}) {
+    const int side = side_px / kPatchPx;
+    if (bench.wants(fmt::format("tower/{}", side * side))) sides_px.push_back(side_px);
+  }
+  if (sides_px.empty()) return;
   const auto folder = find_model(bench.model.empty() ? "tiny" : bench.model);
   LoadOptions load;
   load.weights = bench.weights;
@@ -106,7 +117,7 @@ void run_tower_kinds(Bench& bench) {
     bench.error = model.error();
     return;
   }
-  for (const int side_px : {1024, 2048}) TowerKinds(bench, **model, side_px).run();
+  for (const int side_px : sides_px) TowerKinds(bench, **model, side_px).run();
 }
 
 const BenchRegistration kRegistered("attention", "tower", run_tower_kinds);

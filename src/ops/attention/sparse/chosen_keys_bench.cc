@@ -9,6 +9,7 @@
 #include <cmath>
 #include <random>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "bench/bench.h"
@@ -124,16 +125,19 @@ Timed time_kind(Bench& bench, const Picture& picture, const AttentionKindRow& ro
 
 // Dense attention of the same run stands beside each.
 void time_side(Bench& bench, int side) {
+  if (!bench.wants(fmt::format("attention/{}", side * side))) return;
   const Picture picture(side);
   const std::vector<float> dense = dense_reference(picture);
   std::vector<float> out(picture.q.size());
   double dense_ms = 0;
   for (const AttentionKindRow& row : attention_kinds(AttentionPlace::kTower)) {
+    const std::string name = fmt::format("attention/{}/{}", picture.rows.rows(), row.name);
+    if (row.kind != AttentionKind::kDense && !bench.wants(name)) continue;
     const Timed timed = time_kind(bench, picture, row, out);
     if (row.kind == AttentionKind::kDense) dense_ms = timed.ms;
     const Closeness close = closeness(rows_of(picture, out), rows_of(picture, dense));
     bench.add(timed.right,
-              {.name = fmt::format("attention/{}/{}", picture.rows.rows(), row.name),
+              {.name = name,
                .value = timed.ms,
                .unit = "ms",
                .note = fmt::format("{:.1f}x dense ({:.1f} ms), {:.1f} % of the keys; of dense in "

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "bench/bench.h"
@@ -74,11 +75,15 @@ Checked check(const Prompt& prompt, const SparseSettings& settings) {
 }
 
 void time_prompt(Bench& bench, const char* what, int64_t tokens, int64_t queries) {
+  const std::string prefix = fmt::format("attention/{}-{}", what, tokens);
+  if (!bench.wants(prefix)) return;
   const Prompt prompt(tokens, queries);
   const Checked dense = check(prompt, {});
   std::vector<float> out(prompt.q.size());
   double dense_ms = 0;
   for (const AttentionKindRow& row : attention_kinds(AttentionPlace::kText)) {
+    const std::string name = fmt::format("{}/{}", prefix, row.name);
+    if (row.kind != AttentionKind::kDense && !bench.wants(name)) continue;
     const SparseSettings settings{.kind = row.kind};
     const double ms = Bench::median_ms(
         [&] { attend_to_tokens(bench.threads, prompt.given(), settings, out.data(), kWidth); }, 5);
@@ -88,7 +93,7 @@ void time_prompt(Bench& bench, const char* what, int64_t tokens, int64_t queries
     const bool right = std::equal(got.begin(), got.end(), expected.values.begin(),
                                   [](float a, float b) { return std::abs(a - b) < 1e-5f; });
     const Closeness close = closeness(got, dense.values);
-    bench.add(right, {.name = fmt::format("attention/{}-{}/{}", what, tokens, row.name),
+    bench.add(right, {.name = name,
                       .value = ms,
                       .unit = "ms",
                       .note = fmt::format(
