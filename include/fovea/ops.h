@@ -46,7 +46,9 @@ struct AttentionOptions {
   std::span<const RowInGrid> places;
   std::span<const RowSpan> images;  // of a sequence, in order, apart from each other
   std::span<const float>
-      level_bias;   // added to the scores of keys of level 0, 1, ...; may be empty
+      level_bias;  // added to the scores of keys of level 0, 1, ...; may be empty
+  // What "level-sum" multiplies fine, medium and coarse by: three, or none for a third of each.
+  std::span<const float> sum_weights;
   int threads = 0;  // 0: the cores this process may use
 };
 

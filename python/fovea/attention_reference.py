@@ -16,7 +16,7 @@ BY_BLOCKS = ("top-blocks", "hierarchical")
 BLOCK_SIDE, GROUP_SIDE = 8, 4
 MANY_ROWS = 8192  # from here on a sixteenth of the blocks is seen in full, before an eighth
 # What can be differentiated: those whose choice does not go by where blocks of rows begin, nor by chance.
-TOWER = ("dense", *WINDOWS, *BY_BLOCKS, "linformer")
+TOWER = ("dense", *WINDOWS, *BY_BLOCKS, "linformer", "level-sum")  # the last is in level_sum_reference.py
 TEXT = ("dense", "prefix")
 
 

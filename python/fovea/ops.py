@@ -17,6 +17,7 @@ import torch
 
 from fovea import _fovea, look
 from fovea import attention_reference as reference
+from fovea import level_sum_reference as level_sum
 from fovea.errors import InputError
 from fovea.words import Plan
 
@@ -91,8 +92,10 @@ def _check_picture(image: Any) -> None:
 @torch.library.custom_op("fovea::attention", mutates_args=())
 def _attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, kind: str, causal: bool,
                places: torch.Tensor | None, images: torch.Tensor | None, level_weights: torch.Tensor | None,
-               share: float, scale: float) -> torch.Tensor:
+               share: float, scale: float, sum_weights: torch.Tensor | None = None) -> torch.Tensor:
     if q.device.type != "cpu" or q.dtype == torch.float64:
+        if kind == level_sum.KIND and not causal:
+            return level_sum.attend_to_levels(q, k, v, places, level_weights, sum_weights, share, scale).contiguous()
         parts = _parts(q, k, v, kind, causal, places, images, level_weights, share)
         return reference.attend(q, parts, scale).contiguous()
     rows, keys, values = (one.detach().float().contiguous().numpy() for one in (q, k, v))
@@ -100,13 +103,16 @@ def _attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, kind: str, cau
     where = np.zeros((0, 3), np.int32) if places is None else places.int().contiguous().numpy()
     spans = np.zeros((0, 2), np.int64) if images is None else images.long().contiguous().numpy()
     bias = np.zeros(0, np.float32) if level_weights is None else level_weights.detach().float().contiguous().numpy()
-    _fovea.attend(rows, keys, values, out, kind, causal, share, scale, where, spans, bias, torch.get_num_threads())
+    of_sum = np.zeros(0, np.float32) if sum_weights is None else sum_weights.detach().float().contiguous().numpy()
+    _fovea.attend(rows, keys, values, out, kind, causal, share, scale, where, spans, bias, of_sum,
+                  torch.get_num_threads())
     return torch.from_numpy(out).to(q.dtype)
 
 
 @_attention.register_fake
 def _(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, kind: str, causal: bool, places: torch.Tensor | None,
-      images: torch.Tensor | None, level_weights: torch.Tensor | None, share: float, scale: float) -> torch.Tensor:
+      images: torch.Tensor | None, level_weights: torch.Tensor | None, share: float, scale: float,
+      sum_weights: torch.Tensor | None = None) -> torch.Tensor:
     return torch.empty_like(q, memory_format=torch.contiguous_format)
 
 
@@ -122,19 +128,29 @@ def _parts(q: Any, k: Any, v: Any, kind: str, causal: bool, places: Any, images:
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-    q, k, v, kind, causal, places, images, level_weights, share, scale = inputs
-    ctx.save_for_backward(q, k, v, places, images, level_weights)
+    q, k, v, kind, causal, places, images, level_weights, share, scale, sum_weights = inputs
+    ctx.save_for_backward(q, k, v, places, images, level_weights, sum_weights)
     ctx.how = kind, causal, share, scale
+
+
+def _learned(q: Any, k: Any, v: Any, level_weights: Any, sum_weights: Any) -> list[Any]:
+    return [q, k, v] + [one for one in (level_weights, sum_weights) if one is not None]
 
 
 @torch.library.custom_op("fovea::attention_backward", mutates_args=())
 def _attention_backward(gradient: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, kind: str,
                         causal: bool, places: torch.Tensor | None, images: torch.Tensor | None,
-                        level_weights: torch.Tensor | None, share: float, scale: float) -> list[torch.Tensor]:
+                        level_weights: torch.Tensor | None, share: float, scale: float,
+                        sum_weights: torch.Tensor | None = None) -> list[torch.Tensor]:
     """Computes the attention again in torch."""
-    learned = [q, k, v] + ([] if level_weights is None else [level_weights])
+    learned = _learned(q, k, v, level_weights, sum_weights)
     wide = [one.to(torch.promote_types(one.dtype, torch.float32)) for one in learned]
     weights = None if level_weights is None else wide[3]
+    if kind == level_sum.KIND and not causal:
+        of_sum = None if sum_weights is None else wide[-1]
+        summed = level_sum.attend_to_levels_backward(gradient.to(wide[0].dtype), wide[0], wide[1], wide[2], places,
+                                                     weights, of_sum, share, scale)
+        return [one.to(like.dtype).contiguous() for one, like in zip(summed, learned)]
     parts = _parts(wide[0], wide[1], wide[2], kind, causal, places, images, weights, share)
     levels = 0 if weights is None else len(weights)
     made = reference.attend_backward(gradient.to(wide[0].dtype), wide[0], parts, scale, levels)
@@ -144,25 +160,27 @@ def _attention_backward(gradient: torch.Tensor, q: torch.Tensor, k: torch.Tensor
 @_attention_backward.register_fake
 def _(gradient: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, kind: str, causal: bool,
       places: torch.Tensor | None, images: torch.Tensor | None, level_weights: torch.Tensor | None, share: float,
-      scale: float) -> list[torch.Tensor]:
-    learned = [q, k, v] + ([] if level_weights is None else [level_weights])
+      scale: float, sum_weights: torch.Tensor | None = None) -> list[torch.Tensor]:
+    learned = _learned(q, k, v, level_weights, sum_weights)
     return [torch.empty_like(one, memory_format=torch.contiguous_format) for one in learned]
 
 
 def _backward(ctx: Any, gradient: Any) -> tuple[Any, ...]:
-    q, k, v, places, images, level_weights = ctx.saved_tensors
+    q, k, v, places, images, level_weights, sum_weights = ctx.saved_tensors
     kind, causal, share, scale = ctx.how
     made = torch.ops.fovea.attention_backward(gradient.contiguous(), q, k, v, kind, causal, places, images, level_weights, share,
-                                              scale)
+                                              scale, sum_weights)
     of_weights = None if level_weights is None else made[3]
-    return made[0], made[1], made[2], None, None, None, None, of_weights, None, None
+    of_sum = None if sum_weights is None else made[-1]
+    return made[0], made[1], made[2], None, None, None, None, of_weights, None, None, of_sum
 
 
 _attention.register_autograd(_backward, setup_context=_save)
 
 
 def attention(q: Any, k: Any, v: Any, kind: str = "dense", *, causal: bool = False, places: Any = None,
-              images: Any = None, level_weights: Any = None, share: float = 0.0, scale: float | None = None) -> Any:
+              images: Any = None, level_weights: Any = None, share: float = 0.0, scale: float | None = None,
+              sum_weights: Any = None) -> Any:
     """Attention of rows to themselves by a kind of docs/attention.md, [rows, heads, values], as q.
 
     k, v           [rows, heads of keys, values]; the heads of q share them in order
@@ -170,8 +188,9 @@ def attention(q: Any, k: Any, v: Any, kind: str = "dense", *, causal: bool = Fal
     places         int [rows, 3]: level, row, column of each row; the tower's kinds but "dense" want them
     images         int [n, 2]: rows from, to of each image of a sequence, for "prefix" and "top-blocks"
     level_weights  [levels], added to the scores of the keys of each level; may learn
-    share          of the blocks that are seen in full, for "hierarchical" and "top-blocks"; 0: as the kind has it
+    share          of the blocks that are seen in full, for "hierarchical" and the like; 0: as the kind has it
     scale          of q . k; None: 1 / sqrt(values)
+    sum_weights    [3], of "level-sum": what fine, medium and coarse count; None: a third each; may learn
     """
     if q.ndim != 3 or k.shape != v.shape or k.ndim != 3 or (k.shape[0], k.shape[2]) != (q.shape[0], q.shape[2]):
         raise InputError(f"q {list(q.shape)}, k {list(k.shape)}, v {list(v.shape)}: give [rows, heads, values] each, "
@@ -182,6 +201,9 @@ def attention(q: Any, k: Any, v: Any, kind: str = "dense", *, causal: bool = Fal
         raise InputError(f"attention {kind!r} needs places: int [rows, 3], level, row and column of each row")
     if places is not None and tuple(places.shape) != (q.shape[0], 3):
         raise InputError(f"places of the shape {list(places.shape)}: give [{q.shape[0]}, 3]: level, row, column")
+    of_levels = kind == level_sum.KIND and not causal
+    if sum_weights is not None and not (of_levels and tuple(sum_weights.shape) == (level_sum.LEVELS,)):
+        raise InputError(f"attention {kind!r} with {list(sum_weights.shape)} weights of a sum: give 3, to level-sum")
     if scale is None:
         scale = float(q.shape[-1]) ** -0.5
-    return torch.ops.fovea.attention(q, k, v, kind, causal, places, images, level_weights, share, scale)
+    return torch.ops.fovea.attention(q, k, v, kind, causal, places, images, level_weights, share, scale, sum_weights)

@@ -37,7 +37,8 @@ std::span<const Struct> structs_of(const Array& array) {
 
 void attend_rows(const Rows& q, const Rows& k, const Rows& v, const RowsOut& out,
                  const std::string& kind, bool causal, double share, double scale,
-                 const Places& places, const Spans& images, const Values& level_bias, int threads) {
+                 const Places& places, const Spans& images, const Values& level_bias,
+                 const Values& sum_weights, int threads) {
   const bool same_keys = k.shape(0) == v.shape(0) && k.shape(1) == v.shape(1) &&
                          k.shape(2) == v.shape(2) && k.shape(0) == q.shape(0) &&
                          k.shape(2) == q.shape(2);
@@ -62,6 +63,7 @@ void attend_rows(const Rows& q, const Rows& k, const Rows& v, const RowsOut& out
                            .places = structs_of<RowInGrid>(places),
                            .images = structs_of<RowSpan>(images),
                            .level_bias = {level_bias.data(), level_bias.shape(0)},
+                           .sum_weights = {sum_weights.data(), sum_weights.shape(0)},
                            .threads = threads};
   std::optional<Status> done;
   {
@@ -95,7 +97,8 @@ nb::list pyramid_of(nb::handle picture, int levels, int threads) {
 void add_ops(nb::module_& module) {
   module.def("attend", &attend_rows, nb::arg("q"), nb::arg("k"), nb::arg("v"), nb::arg("out"),
              nb::arg("kind"), nb::arg("causal"), nb::arg("share"), nb::arg("scale"),
-             nb::arg("places"), nb::arg("images"), nb::arg("level_bias"), nb::arg("threads"));
+             nb::arg("places"), nb::arg("images"), nb::arg("level_bias"), nb::arg("sum_weights"),
+             nb::arg("threads"));
   module.def("pyramid", &pyramid_of, nb::arg("picture"), nb::arg("levels"), nb::arg("threads"));
 }
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <tuple>
 #include <utility>
 
@@ -60,6 +61,21 @@ Status check_places(const AttentionRows& rows, const AttentionOptions& options) 
   const auto [level, row, col] = *twice;
   return bad_input(fmt::format("two rows at level {}, row {}, column {}: give each its own place",
                                level, row, col));
+}
+
+Status check_sum_weights(AttentionKind kind, const AttentionOptions& options) {
+  const std::span<const float> weights = options.sum_weights;
+  if (weights.empty()) return Done{};
+  if (kind != AttentionKind::kLevelSum)
+    return bad_input(
+        fmt::format("attention \"{}\" with weights of a sum: they are of level-sum", options.kind));
+  if (weights.size() != kSumLevels ||
+      !std::all_of(weights.begin(), weights.end(), [](float one) { return std::isfinite(one); }))
+    return bad_input(
+        fmt::format("level-sum with the weights [{}]: give {} finite numbers, of fine, "
+                    "medium and coarse",
+                    fmt::join(weights, ", "), kSumLevels));
+  return Done{};
 }
 
 Status check_images(const AttentionRows& rows, std::span<const RowSpan> images) {
@@ -158,6 +174,7 @@ Status attend(const AttentionRows& rows, const AttentionOptions& options) {
     if (!kind) return kind.error();
     if (auto checked = check_shape(rows, options); !checked) return checked;
     if (auto checked = check_images(rows, options.images); !checked) return checked;
+    if (auto checked = check_sum_weights(*kind, options); !checked) return checked;
     if (options.causal && !options.level_bias.empty())
       return bad_input("a bias of levels in a sequence: leave it out, or causal");
     if (!options.causal &&
@@ -165,7 +182,9 @@ Status attend(const AttentionRows& rows, const AttentionOptions& options) {
       if (auto checked = check_places(rows, options); !checked) return checked;
     if (rows.rows == 0) return Done{};
     Threads threads(options.threads > 0 ? options.threads : usable_cores());
-    const SparseSettings settings{*kind, options.share};
+    SparseSettings settings{*kind, options.share};
+    if (!options.sum_weights.empty())
+      std::copy_n(options.sum_weights.begin(), kSumLevels, settings.level_weights.begin());
     if (options.causal)
       attend_text(threads, rows, options, settings);
     else

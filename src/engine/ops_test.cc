@@ -63,6 +63,30 @@ TEST(Ops, EveryKindAttends) {
     }
 }
 
+// Each level alone, and what a caller's own weights make of all three.
+TEST(Ops, LevelSumTakesTheWeightsGiven) {
+  const auto by = [](const std::vector<float>& weights) {
+    Given given;
+    EXPECT_TRUE(attend(given.rows, {.kind = "level-sum",
+                                    .share = 0.3,
+                                    .scale = 0.3f,
+                                    .places = given.places,
+                                    .sum_weights = weights}));
+    return given.out;
+  };
+  const auto fine = by({1, 0, 0});
+  const auto medium = by({0, 1, 0});
+  const auto coarse = by({0, 0, 1});
+  EXPECT_NE(fine, medium);
+  EXPECT_NE(medium, coarse);
+  const auto thirds = by({});
+  const auto own = by({0.5f, -2, 3});
+  for (size_t i = 0; i < own.size(); ++i) {  // sums of three values of about 1
+    ASSERT_NEAR(thirds[i], (fine[i] + medium[i] + coarse[i]) / 3, 1e-6) << i;
+    ASSERT_NEAR(own[i], 0.5f * fine[i] - 2 * medium[i] + 3 * coarse[i], 1e-5) << i;
+  }
+}
+
 TEST(Ops, WhatIsWrongIsSaid) {
   Given given;
   const auto refused = [&](const AttentionOptions& options, const AttentionRows& rows) {
@@ -74,6 +98,12 @@ TEST(Ops, WhatIsWrongIsSaid) {
   EXPECT_TRUE(refused({.share = -1}, given.rows));
   EXPECT_TRUE(refused({.scale = NAN}, given.rows));
   EXPECT_TRUE(refused({.threads = -1}, given.rows));
+  const std::vector<float> weights = {1, 2, NAN};
+  AttentionOptions sum{.kind = "level-sum", .places = given.places, .sum_weights = weights};
+  EXPECT_TRUE(refused(sum, given.rows));  // not finite
+  sum.sum_weights = std::span(weights).first(2);
+  EXPECT_TRUE(refused(sum, given.rows));  // of three levels
+  EXPECT_TRUE(refused({.sum_weights = std::span(weights).first(1)}, given.rows));  // no sum
   const RowSpan beyond[] = {{0, 31}};
   EXPECT_TRUE(refused({.kind = "prefix", .causal = true, .images = beyond}, given.rows));
   given.places[1] = given.places[0];

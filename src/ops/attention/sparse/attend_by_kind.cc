@@ -50,7 +50,7 @@ void attend_by_kind(Threads& threads, SparseAttention given, const SparseSetting
   if (settings.kind == AttentionKind::kLevelSum)
     return attend_by_levels(threads, given,
                             choose_levels(threads, given, blocks_in_full(*given.rows, settings)),
-                            kEqualLevels, out, out_stride);
+                            settings.level_weights, out, out_stride);
   attention_to_chosen(threads, given, choose_by_kind(threads, given, settings), out, out_stride);
 }
 

@@ -9,6 +9,7 @@
 
 #include "fovea/result.h"
 #include "ops/attention/sparse/chosen_keys.h"
+#include "ops/attention/sparse/level_sum.h"
 
 namespace fovea {
 
@@ -55,7 +56,8 @@ Result<AttentionKind> find_attention_kind(std::string_view name,
 // sixteenth, of which each is then twice as many.
 struct SparseSettings {
   AttentionKind kind = AttentionKind::kDense;
-  double share = 0;  // of the blocks, 0 to 1
+  double share = 0;                           // of the blocks, 0 to 1
+  LevelWeights level_weights = kEqualLevels;  // of kLevelSum
 
   bool operator==(const SparseSettings&) const = default;
 };

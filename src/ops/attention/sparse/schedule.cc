@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <utility>
 
 #include "base/check.h"
@@ -19,7 +20,26 @@ Error bad_share(std::string_view part, std::string_view why) {
   return bad_input(fmt::format("attention {}: {}", in_quotes(part), why));
 }
 
-// "hierarchical:0.1", or a name alone.
+// All of the digits.
+template <class Number>
+bool read_number(std::string_view digits, Number& number) {
+  const char* end = digits.data() + digits.size();
+  const auto [stopped, error] = std::from_chars(digits.data(), end, number);
+  return error == std::errc() && stopped == end && std::isfinite(number);
+}
+
+// "0.5/0.3/0.2"
+bool read_weights(std::string_view text, LevelWeights& weights) {
+  for (size_t i = 0; i < weights.size(); ++i) {
+    const size_t end = i + 1 < weights.size() ? text.find('/') : text.size();
+    if (end == std::string_view::npos || !read_number(text.substr(0, end), weights[i]))
+      return false;
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return true;
+}
+
+// "hierarchical:0.1", "level-sum:0.1:0.5/0.3/0.2", or a name alone.
 Result<SparseSettings> parse_part(std::string_view part, AttentionPlace place) {
   const size_t colon = part.find(':');
   const auto kind = find_attention_kind(part.substr(0, colon), place);
@@ -32,11 +52,15 @@ Result<SparseSettings> parse_part(std::string_view part, AttentionPlace place) {
       if (row.by_blocks) names.emplace_back(row.name);
     return bad_share(part, fmt::format("only {} takes a share", fmt::join(names, " or ")));
   }
-  const std::string_view digits = part.substr(colon + 1);
-  const char* end = digits.data() + digits.size();
-  const auto [stopped, error] = std::from_chars(digits.data(), end, settings.share);
-  if (error != std::errc() || stopped != end || !(settings.share > 0 && settings.share <= 1))
+  const std::string_view behind = part.substr(colon + 1);
+  const size_t second = behind.find(':');
+  if (!read_number(behind.substr(0, second), settings.share) ||
+      !(settings.share > 0 && settings.share <= 1))
     return bad_share(part, "the share of the blocks is a number above 0 and up to 1");
+  if (second == std::string_view::npos) return settings;
+  if (*kind != AttentionKind::kLevelSum) return bad_share(part, "only level-sum takes weights");
+  if (!read_weights(behind.substr(second + 1), settings.level_weights))
+    return bad_share(part, "the weights are three numbers: fine/medium/coarse");
   return settings;
 }
 
@@ -73,7 +97,9 @@ std::string AttentionSchedule::text() const {
   for (const SparseSettings& part : parts_) {
     if (!text.empty()) text += ',';
     text += row_of(part.kind).name;
-    if (part.share > 0) text += fmt::format(":{}", part.share);
+    const bool weighs = part.level_weights != kEqualLevels;
+    if (part.share > 0 || weighs) text += fmt::format(":{}", part.share);
+    if (weighs) text += fmt::format(":{}", fmt::join(part.level_weights, "/"));
   }
   return text;
 }

@@ -37,8 +37,9 @@ class AttentionSchedule {
 };
 
 // Reads "hierarchical", "dense,hierarchical:0.1" and the like: names of kinds with commas between,
-// each with the share of blocks that are seen in full behind a colon where it takes one. Empty:
-// dense. An error names what is wrong, and what there is.
+// each with the share of blocks that are seen in full behind a colon where it takes one, and of
+// level-sum the weights of fine, medium and coarse behind one more: "level-sum:0.1:0.5/0.3/0.2".
+// Empty: dense. An error names what is wrong, and what there is.
 Result<AttentionSchedule> parse_attention(std::string_view text, AttentionPlace place, int layers);
 
 }  // namespace fovea

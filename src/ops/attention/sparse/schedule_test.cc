@@ -58,8 +58,22 @@ TEST(AttentionSchedule, WhatComputesTheSameIsTheSame) {
   EXPECT_EQ(parsed("hierarchical:0.50"), parsed("hierarchical:5e-1"));
   EXPECT_NE(parsed("hierarchical:0.5").text(), parsed("hierarchical").text());
   EXPECT_NE(parsed("dense,local3"), parsed("local3,dense"));
-  for (const char* text : {"local3", "dense,hierarchical:0.1", "strided,dense,top-blocks:1"})
+  for (const char* text : {"local3", "dense,hierarchical:0.1", "strided,dense,top-blocks:1",
+                           "level-sum:0.1:0.5/-0.25/2,dense"})
     EXPECT_EQ(parsed(text).text(), text) << "what it says is what was read";
+}
+
+TEST(AttentionSchedule, LevelSumHasWeights) {
+  const AttentionSchedule schedule = parsed("level-sum:0.1:0.5/-0.25/2");
+  EXPECT_EQ(schedule.of(3, 24).share, 0.1);
+  EXPECT_EQ(schedule.of(3, 24).level_weights, (LevelWeights{0.5f, -0.25f, 2}));
+  EXPECT_EQ(parsed("level-sum:0.1").of(3, 24).level_weights, kEqualLevels);
+  EXPECT_NE(schedule, parsed("level-sum:0.1"));
+  EXPECT_NE(schedule.text(), parsed("level-sum:0.1").text());
+  for (const char* weights : {"", "1", "1/2", "1/2/3/4", "1/2/x", "1/2/nan", "1/2/inf", "1//2"})
+    expect_refused("level-sum:0.1:" + std::string(weights), "fine/medium/coarse");
+  expect_refused("hierarchical:0.1:1/2/3", "only level-sum takes weights");
+  expect_refused("level-sum:1/2/3", "above 0 and up to 1");
 }
 
 TEST(AttentionSchedule, WhatIsWrongIsNamedWithWhatThereIs) {
