@@ -75,7 +75,7 @@ def test_dense_is_torchs():
     assert (ops.attention(q, k, v) - plain.transpose(0, 1)).abs().max() < 1e-12
 
 
-@pytest.mark.parametrize("kind", ["strided", "performer"])
+@pytest.mark.parametrize("kind", ["strided", "performer", "eight"])
 def test_kinds_without_gradients_still_attend(kind):
     places = grid(20, 20)
     q, k, v = rows_of(400, 2, 2, 16)

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/stop_loops.h"
+#include "ops/attention/eight/attention_eight.h"
 #include "ops/attention/sparse/level_sum.h"
 #include "ops/attention/sparse/random_features.h"
 #include "ops/matmul.h"
@@ -129,6 +130,8 @@ int64_t sparse_bytes(const VisionConfig& config, int64_t patches,
                   2 * bytes_of(ranges, sizeof(KeyRange));  // a vector that grows has room to spare
   if (attention.has(AttentionKind::kPerformer))
     bytes += feature_bytes(config.num_heads, config.head_dim, kRandomFeatures);
+  if (attention.has(AttentionKind::kEight))
+    bytes += attention_eight_bytes(patches, patches, config.hidden_size, config.hidden_size);
   if (attention.has(AttentionKind::kLevelSum))  // which has choices of three kinds
     bytes += level_sum_bytes(patches, blocks, config.hidden_size, config.hidden_size) +
              2 * (bytes_of(choices + 1, sizeof(int64_t)) + 2 * bytes_of(ranges, sizeof(KeyRange)));

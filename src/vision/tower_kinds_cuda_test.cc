@@ -79,6 +79,7 @@ TEST_P(TowerKindsCuda, KindsWithoutACudaFormAreNotTaken) {
   EXPECT_TRUE(gpu.has_kinds(AttentionSchedule()));
   EXPECT_TRUE(gpu.has_kinds({AttentionKind::kHierarchical, 0}));
   EXPECT_FALSE(gpu.has_kinds({AttentionKind::kPerformer, 0}));
+  EXPECT_FALSE(gpu.has_kinds({AttentionKind::kEight, 0}));
   EXPECT_FALSE(
       gpu.has_kinds(*parse_attention("hierarchical,level-sum", AttentionPlace::kTower, 2)));
 }

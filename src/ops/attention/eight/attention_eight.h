@@ -14,6 +14,9 @@ struct EightOptions {
   bool per_head = true;  // a scale for each head of a tensor; otherwise one for the tensor
 };
 
+// What a tower attends by: heads that are no power of two wide are not spread.
+EightOptions eight_options(int head_dim);
+
 // x of 2^n values times the Hadamard matrix / sqrt(2^n), which is its own inverse.
 void spread_head(float* x, int head_dim);
 
@@ -21,14 +24,26 @@ void spread_head(float* x, int head_dim);
 void round_to_eight(float* x, int64_t stride, int64_t rows, int heads, int head_dim, bool spread,
                     bool per_head);
 
-// As attention(), of what eight bits keep. Weights and sums are f32.
+// As attention(), of what eight bits keep. Weights and sums are f32. The output may be the queries.
 void attention_eight(Threads& threads, const float* q, int64_t q_stride, int64_t queries,
                      const PagedKeys& kv, const AttentionParams& params,
                      const EightOptions& options, float* out, int64_t out_stride);
 
+// What it works in.
+int64_t attention_eight_bytes(int64_t queries, int64_t keys, int64_t q_width, int64_t kv_width);
+
+// Which of the queries are wanted; a scale is of all of them.
+struct QueryRange {
+  int64_t first = 0;
+  int64_t end = 0;
+};
 // The specification, in f64.
 void attention_eight_reference(const float* q, int64_t q_stride, int64_t queries,
                                const PagedKeys& kv, const AttentionParams& params,
                                const EightOptions& options, float* out, int64_t out_stride);
+void attention_eight_reference(const float* q, int64_t q_stride, int64_t queries,
+                               const PagedKeys& kv, const AttentionParams& params,
+                               const EightOptions& options, QueryRange of, float* out,
+                               int64_t out_stride);
 
 }  // namespace fovea

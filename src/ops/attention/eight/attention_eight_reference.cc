@@ -38,6 +38,14 @@ void round_rows(Rows& rows, int heads, bool spread, bool per_head) {
 void attention_eight_reference(const float* q, int64_t q_stride, int64_t queries,
                                const PagedKeys& kv, const AttentionParams& params,
                                const EightOptions& options, float* out, int64_t out_stride) {
+  attention_eight_reference(q, q_stride, queries, kv, params, options, {0, queries}, out,
+                            out_stride);
+}
+
+void attention_eight_reference(const float* q, int64_t q_stride, int64_t queries,
+                               const PagedKeys& kv, const AttentionParams& params,
+                               const EightOptions& options, QueryRange of, float* out,
+                               int64_t out_stride) {
   const int dim = kv.head_dim;
   Rows of_queries;
   Rows keys;
@@ -56,7 +64,7 @@ void attention_eight_reference(const float* q, int64_t q_stride, int64_t queries
   round_rows(keys, kv.kv_heads, options.spread, options.per_head);
   round_rows(values, kv.kv_heads, false, options.per_head);
 
-  for (int64_t i = 0; i < queries; ++i)
+  for (int64_t i = of.first; i < of.end; ++i)
     for (int head = 0; head < params.heads; ++head) {
       const int kv_head = head / (params.heads / kv.kv_heads);
       const int64_t seen = params.causal ? std::min(kv.size, params.first_query + i + 1) : kv.size;

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/check.h"
+#include "ops/attention/eight/attention_eight.h"
 #include "ops/attention/sparse/kinds.h"
 #include "ops/attention/sparse/level_sum.h"
 #include "ops/attention/sparse/random_features.h"
@@ -44,6 +45,9 @@ void attend_by_kind(Threads& threads, SparseAttention given, const SparseSetting
                      out, out_stride);
   if (settings.kind == AttentionKind::kPerformer)
     return attend_by_features(threads, given, kRandomFeatures, out, out_stride);
+  if (settings.kind == AttentionKind::kEight)
+    return attention_eight(threads, given.q, given.q_stride, given.rows->rows(), *given.kv,
+                           *given.params, eight_options(given.kv->head_dim), out, out_stride);
   std::optional<PooledKeys> pooled;
   if (row_of(settings.kind).by_blocks || settings.kind == AttentionKind::kLinformer)
     given.pooled = &pooled.emplace(threads, *given.kv, given.params->key_bias, *given.rows);

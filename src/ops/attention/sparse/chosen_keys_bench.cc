@@ -14,6 +14,7 @@
 
 #include "bench/bench.h"
 #include "bench/closeness.h"
+#include "ops/attention/eight/attention_eight.h"
 #include "ops/attention/sparse/kinds.h"
 #include "ops/attention/sparse/level_sum.h"
 #include "ops/attention/sparse/random_features.h"
@@ -101,6 +102,11 @@ Timed time_kind(Bench& bench, const Picture& picture, const AttentionKindRow& ro
     const int32_t first = picture.rows.first_row(block);
     attend_by_features_reference(given, kRandomFeatures, {first, picture.rows.end_row(block)},
                                  expected.data(), kWidth);
+  } else if (row.kind == AttentionKind::kEight) {
+    attention_eight_reference(picture.q.data(), kWidth, picture.rows.rows(), picture.view,
+                              picture.params, eight_options(kHeadDim),
+                              {picture.rows.first_row(block), picture.rows.end_row(block)},
+                              expected.data(), kWidth);
   } else if (row.kind == AttentionKind::kLevelSum) {
     const PooledKeys pooled(bench.threads, picture.view, nullptr, picture.rows);
     given.pooled = &pooled;
@@ -117,7 +123,11 @@ Timed time_kind(Bench& bench, const Picture& picture, const AttentionKindRow& ro
   const auto got = rows_of(picture, out);
   const auto wanted = rows_of(picture, expected);
   // Performer's exponents reach about 100, so that f32 has 1e-5 of a weight, and values reach 5.
-  const float most = row.kind == AttentionKind::kPerformer ? 1e-4f : 1e-5f;
+  // A value between two of eight bits may round to either, f32 or f64: a sixteenth of one of the
+  // 64 that make a score.
+  float most = 1e-5f;
+  if (row.kind == AttentionKind::kPerformer) most = 1e-4f;
+  if (row.kind == AttentionKind::kEight) most = 1e-3f;
   timed.right = std::equal(got.begin(), got.end(), wanted.begin(),
                            [&](float a, float b) { return std::abs(a - b) < most; });
   return timed;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <set>
 
+#include "ops/attention/eight/attention_eight.h"
 #include "ops/attention/sparse/kinds.h"
 #include "ops/attention/sparse/test_rows.h"
 #include "ops/plain_keys.h"
@@ -210,22 +211,55 @@ TEST(AttentionKinds, AreFoundByTheirNames) {
   }
   const auto unknown = find_attention_kind("nosuch");
   ASSERT_FALSE(unknown);
-  EXPECT_EQ(unknown.error().message,
-            "there is no attention \"nosuch\": choose one of dense, local3, local5, dilated, "
-            "strided, top-blocks, hierarchical, level-sum, linformer, performer, shared-blocks");
+  EXPECT_EQ(
+      unknown.error().message,
+      "there is no attention \"nosuch\": choose one of dense, local3, local5, dilated, "
+      "strided, top-blocks, hierarchical, level-sum, linformer, performer, shared-blocks, eight");
   EXPECT_EQ(find_attention_kind("local3", AttentionPlace::kText).error().message,
             "attention \"local3\" is for the tower alone: choose one of dense, strided, "
             "top-blocks, window, prefix");
+}
+
+// Rows of any width, heads that share keys, biases; heads that are no power of two are not spread.
+TEST(AttentionKinds, EightIsItsReference) {
+  std::mt19937 random(12);
+  for (const SparseShape& shape : shapes()) {
+    const SparseCase made(shape, random);
+    const SparseAttention given = made.given();
+    const auto values = static_cast<size_t>(made.rows.rows() * made.width);
+    std::vector<float> expected(values);
+    std::vector<float> dense(values);
+    attention_eight_reference(given.q, given.q_stride, made.rows.rows(), made.view, made.params,
+                              eight_options(shape.head_dim), expected.data(), made.width);
+    attention_reference(given.q, given.q_stride, made.rows.rows(), made.view, made.params,
+                        dense.data(), made.width);
+    std::vector<float> first;
+    for (const int count : {1, 2, 3}) {
+      Threads threads(count);
+      auto got = poisoned(values);
+      attend_by_kind(threads, given, {AttentionKind::kEight, 0}, got.data(), made.width);
+      if (first.empty()) first = got;
+      EXPECT_TRUE(same_bits(got, first)) << shape.name << ", " << count << " threads";
+    }
+    double off = 0;
+    double rounded = 0;
+    for (size_t i = 0; i < values; ++i) {
+      off += std::pow(double{first[i]} - expected[i], 2);
+      rounded += std::pow(double{first[i]} - dense[i], 2);
+    }
+    // A value between two of eight bits may round to either, f32 or f64: a step is 1/8 of it.
+    EXPECT_LE(std::sqrt(off / static_cast<double>(values)), 2e-3) << shape.name;
+    EXPECT_GT(rounded, off) << shape.name << ": nothing was rounded";
+  }
 }
 
 TEST(AttentionKinds, MayWriteOverTheirQueries) {
   std::mt19937 random(10);
   const SparseCase made({"grid", grid(26, 18), 4, 2, 32}, random);
   Threads threads(2);
-  std::vector<SparseSettings> kinds = sparse_kinds();
-  kinds.push_back({AttentionKind::kPerformer, 0});
-  kinds.push_back({AttentionKind::kLevelSum, 0.3});
-  for (const SparseSettings& kind : kinds) {
+  for (const AttentionKindRow& one : attention_kinds(AttentionPlace::kTower)) {
+    if (one.kind == AttentionKind::kDense) continue;
+    const SparseSettings kind{one.kind, one.by_blocks ? 0.3 : 0};
     std::vector<float> apart(made.q.size());
     std::vector<float> over = made.q;
     SparseAttention given = made.given();

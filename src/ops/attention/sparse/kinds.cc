@@ -40,6 +40,8 @@ constexpr AttentionKindRow kKinds[] = {
     {"shared-blocks",
      "the 8x8 blocks that all patches attend to most in full, the others by the mean of each 4x4",
      nullptr, AttentionKind::kSharedBlocks, true},
+    {"eight", "every patch, of queries, keys and values in eight bits (e4m3)", nullptr,
+     AttentionKind::kEight, false},
 };
 
 }  // namespace
@@ -73,7 +75,8 @@ Result<AttentionKind> find_attention_kind(std::string_view name, AttentionPlace 
 
 bool chooses_keys(AttentionKind kind) {
   return row_of(kind).patch_words != nullptr && kind != AttentionKind::kDense &&
-         kind != AttentionKind::kPerformer && kind != AttentionKind::kLevelSum;
+         kind != AttentionKind::kPerformer && kind != AttentionKind::kLevelSum &&
+         kind != AttentionKind::kEight;
 }
 
 bool sees_own_block(AttentionKind kind) {

@@ -26,7 +26,8 @@ enum class AttentionKind {
   kPerformer,
   kWindow,
   kPrefix,
-  kSharedBlocks
+  kSharedBlocks,
+  kEight
 };
 
 // Where attention is computed.
