@@ -10,6 +10,7 @@
 
 #include "base/out_of_memory.h"
 #include "base/threads.h"
+#include "engine/check_threads.h"
 #include "ops/attention/attention_job.h"
 #include "ops/attention/sparse/kinds.h"
 #include "ops/attention/sparse/token_blocks.h"
@@ -17,13 +18,6 @@
 
 namespace fovea {
 namespace {
-
-constexpr int kMaxThreads = 1024;
-
-Status check_threads(int threads) {
-  if (threads >= 0 && threads <= kMaxThreads) return Done{};
-  return bad_input(fmt::format("{} threads: give 0 to {}", threads, kMaxThreads));
-}
 
 Status check_shape(const AttentionRows& rows, const AttentionOptions& options) {
   if (rows.kv_heads <= 0 || rows.heads <= 0 || rows.heads % rows.kv_heads != 0)
