@@ -24,6 +24,8 @@ class Judged:
     measured: str | None
     holds: bool | None
     why: str
+    theirs: str  # the conditions of the claim
+    ours: str
 
 
 class Accuracies:
@@ -55,8 +57,9 @@ def kind_ms(cpu, kind):
     return cpu.ms(f"attention/4096/{kind}")
 
 
-def judged(what, claimed, gain, lost, least_gain, most_lost, why):
-    """Of a time and an accuracy; a gain or a loss that is not claimed is None in its bound."""
+def judged(what, claimed, gain, lost, least_gain, most_lost, conditions):
+    """Of a time and an accuracy; a gain or a loss that is not claimed is None in its bound. Conditions: theirs, ours,
+    what else there is to say."""
     parts, verdicts = [], []
     if least_gain is not None:
         parts.append(f"{gain:.2g}x" if gain is not None else "time not measured")
@@ -67,13 +70,14 @@ def judged(what, claimed, gain, lost, least_gain, most_lost, why):
     # One part that fails is enough; a verdict that is good needs all parts.
     holds = False if False in verdicts else None if None in verdicts else True
     nothing = gain is None and lost is None
-    return Judged(what, claimed, None if nothing else ", ".join(parts), holds, why)
+    theirs, ours, why = conditions
+    return Judged(what, claimed, None if nothing else ", ".join(parts), holds, why, theirs, ours)
 
 
 def kinds(cpu, accuracies):
     """Attention that sees fewer keys, 4,096 patches, a layer of the tower."""
     dense = kind_ms(cpu, "dense")
-    where = "theirs: A100, LLaVA and language models; ours: a CPU beside dense attention of the same run, CardField"
+    where = "A100, LLaVA and language models", "CPU, CardField", "beside dense attention of the same run"
     rows = [("hierarchical", "FlexAttention (ours: hierarchical)", "1.5x, below 1 %", 1.5, 1),
             ("linformer", "Linformer", "5x to 10x, 2 to 5 %", 5, 5),
             ("performer", "Performer", "5x to 10x, 2 to 5 %", 5, 5)]
@@ -83,8 +87,8 @@ def kinds(cpu, accuracies):
 
 
 def pruned(accuracies):
-    where = ("theirs: during prefill, LLaVA and others; ours: keys between prefill and answer, CardField, embedded "
-             "model; accuracy alone")
+    where = ("LLaVA and others, during prefill", "CardField, embedded model, between prefill and answer",
+             "accuracy alone")
     half, four_tenths, quarter, tenth = (ALL_TOKENS // 2, ALL_TOKENS * 4 // 10, ALL_TOKENS // 4, ALL_TOKENS // 10)
     rows = [("VL-Cache keeps half of the keys and values", "minimal loss", "forget-vl-cache", half, 1),
             ("VL-Cache keeps a tenth", "minimal loss", "forget-vl-cache", tenth, 1),
@@ -101,13 +105,13 @@ def relevance(gpu, accuracies):
     gain = ratio(gpu.ms("first-token/full"), gpu.ms("first-token/68"))
     return [judged("query-aware relevance allocation, end to end", "5x to 7x, accuracy maintained", gain,
                    accuracies.lost("dense", "coupling", 96), 5, 1,
-                   "time: first token at 68 of 1,024 tokens, GPU, 2B sizes; accuracy: CardField at 96, embedded model")]
+                   ("not named", "GPU, 2B sizes, first token at 68 of 1,024; CardField at 96, embedded model", ""))]
 
 
 def fused(gpu, peers):
     """Fused attention beside the matrix that is written out."""
     written = peers.peer_ms("attention/tower4096", "torch SDPA math")
-    where = "theirs: A100; ours: 4,096 patches, 16 heads of 64, bf16, one layer"
+    where = "A100", "GPU", "4,096 patches, 16 heads of 64, bf16, one layer"
     rows = [("fused attention (torch's flash) beside the written-out matrix", "2x to 8x",
              peers.peer_ms("attention/tower4096", "torch SDPA flash"), 2),
             ("a fused layer of attention (ours) beside the written-out matrix", "3.2x", gpu.ms("attention/tower4096"),
@@ -126,9 +130,9 @@ def arithmetic():
         Judged("sparse textures with a 64 KB page for each token save memory, eight pictures", "46 %",
                f"{-100 * (paged / plain - 1):.0f} %", False,
                f"{sum(pruned_tokens):,} pages are {paged / 1024:.0f} MB; all 8,192 embeddings take "
-               f"{plain / 1024:.0f} MB"),
+               f"{plain / 1024:.0f} MB", "not named", "arithmetic"),
         Judged("int8 reduces memory (ours: keys and values, beside bf16)", "2x", f"{int8:.2f}x", int8 >= 0.9 * 2,
-               "130 bytes of a head in place of 256; what it costs is in memory.md"),
+               "130 bytes of a head in place of 256; what it costs is in memory.md", "not named", "arithmetic"),
     ]
 
 

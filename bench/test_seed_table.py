@@ -7,6 +7,7 @@ Needs nothing but Python. Where bench/peers/gpu.py joins rows is tested here too
 import contextlib
 import io
 import json
+import re
 import struct
 import sys
 import tempfile
@@ -58,6 +59,25 @@ def gray16_png(rows):
               (b"IDAT", zlib.compress(packed)), (b"IEND", b"")]
     return b"\x89PNG\r\n\x1a\n" + b"".join(struct.pack(">I", len(body)) + kind + body
                                            + struct.pack(">I", zlib.crc32(kind + body)) for kind, body in chunks)
+
+
+def gpu_rows():
+    """What `fovea bench gpu` prints, by the lists of tests/gpu_bench_test.cc: the rows of an emulated device."""
+    text = (HERE.parent / "tests/gpu_bench_test.cc").read_text()
+    lists = re.findall(r"std::set<std::string> k\w+Rows = \{(.*?)\};", text, re.S)
+    return {name for names in lists for name in re.findall(r'"([^"]+)"', names)}
+
+
+class Asked(dict):
+    """Has nothing, and remembers what was asked for."""
+
+    def __init__(self):
+        super().__init__()
+        self.names = []
+
+    def get(self, name, default=None):
+        self.names.append(name)
+        return default
 
 
 class SeedTable(unittest.TestCase):
@@ -120,6 +140,42 @@ class SeedTable(unittest.TestCase):
         self.assertAlmostEqual(rows["sampling"].eager, 0.64 / 32)
         self.assertAlmostEqual(rows["allocation"].kernels, 0.32 / 32)
         self.assertAlmostEqual(gpu.ms("front-end/32x1024x1024", images=32), 0.01)
+
+    def test_every_row_asked_for_is_one_that_the_bench_prints(self):
+        printed = gpu_rows()
+        self.assertGreater(len(printed), 40)
+        printed.add("pyramid/texture/4096x4096x5")  # textures are not emulated
+        asked = Asked()
+        gpu = Figures([])
+        gpu.own, gpu.notes = asked, asked
+        seed_table.report(gpu, Figures([]), Figures([]), {"plans": [], "thresholds": []})
+        self.assertEqual(set(asked.names) - printed, set())
+        self.assertIn("attention/kinds4096/hierarchical", asked.names)
+
+    def test_a_loop_in_python_is_no_measure_of_torch(self):
+        text, claims = self.report()
+        allocation = "token allocation, 1024x1024 (Fovea: relevance and plan; GPU: batch of 32)"
+        self.assertIn(f"{allocation} | 10 | 1 | 200 in a loop | 0.5 | - | 0.01 | - | 10x | 50x of the best |", text)
+        self.assertEqual(claims[f"{allocation}: times faster than torch's best"].measured, "50x")
+        self.assertNotIn(f"{allocation}: times faster than torch eager", claims)
+        vision = claims["vision, sum (torch: every patch; Fovea: 272): times faster than torch's best"]
+        self.assertEqual(vision.measured, "13.6x")  # (0.2 + 0.05 + 10 + 0.5) / (0.03 + 0.002 + 0.75 + 0.01)
+
+    def test_the_claim_of_hierarchical_attention_is_judged_by_hierarchical_attention(self):
+        dense = self.gpu()
+        reached = "the same, hierarchical: an eighth of the blocks, the rest pooled (torch: dense): reached"
+        self.assertIs(self.report(dense)[1][reached].holds, None)
+        kind = self.gpu(**{"attention__kinds4096__hierarchical": (0.05, "ms")})
+        self.assertIs(self.report(kind)[1][reached].holds, True)
+        self.assertFalse(any(what.startswith("dense attention") and "reached" in what for what in self.report()[1]))
+
+    def test_the_rules_and_both_machines_stand_beside_the_claims(self):
+        text, claims = self.report()
+        self.assertLess(text.index(seed_table.RULES), text.index("| claim |"))
+        self.assertEqual({claim.theirs for claim in claims.values()} & {""}, set())
+        mipmaps = claims["mipmaps, 4096x4096, 5 levels: reached"]
+        self.assertEqual((mipmaps.theirs, mipmaps.ours), ("A100", "a GPU"))
+        self.assertIn("reached | 0.1 ms | A100 | 0.03 ms | a GPU | yes |", text)
 
     def test_amdahl_lets_the_prefill_shrink_too(self):
         lines = " ".join(seed_table.amdahl(self.gpu()))

@@ -36,7 +36,7 @@ class GpuBenchProgram : public testing::Test {
   }
 };
 
-// Textures and warpgroups are not emulated.
+// Textures and warpgroups are not emulated. bench/test_seed_table.py reads these lists.
 const std::set<std::string> kKernelRows = {
     "ceiling/copy",
     "ceiling/read",
@@ -71,6 +71,13 @@ const std::set<std::string> kKernelRows = {
     "attention/decode1100",
     "attention/step1100/two-kernels",
     "attention/step1100/8x64",
+    "attention/kinds4096/local3",
+    "attention/kinds4096/local5",
+    "attention/kinds4096/dilated",
+    "attention/kinds4096/strided",
+    "attention/kinds4096/top-blocks",
+    "attention/kinds4096/hierarchical",
+    "attention/kinds4096/linformer",
     "gemm-steps/plain",
     "gemm-steps/registers",
     "gemm-steps/padded",
@@ -113,6 +120,9 @@ TEST_F(GpuBenchProgram, RowsOfOneKindAreMeasuredAlone) {
                                         "ceiling/gemm", "relevance/32x1024x1024"};
   EXPECT_EQ(rows({"bench", "gpu", "--json", "--only", "relevance"}), wanted);
   EXPECT_EQ(rows({"bench", "gpu", "--json", "--only", "relevance/32x1024x1024"}), wanted);
+  EXPECT_EQ(rows({"bench", "gpu", "--json", "--only", "attention/kinds4096/hierarchical"})
+                .count("attention/kinds4096/hierarchical"),
+            1u);
   expect_refused({"bench", "gpu", "--only", "relevance/gravity"}, "gravity");
   expect_refused({"bench", "gpu", "--only", "gravity"}, "gravity");
   expect_refused({"bench", "front-end", "--only", "relevance"}, "--only");
