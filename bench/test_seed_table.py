@@ -320,6 +320,18 @@ class Joining(unittest.TestCase):
         self.assertNotIn("ratio", rows[2])
         self.assertEqual([row.get("reached") for row in rows], [True, False, False, None, None])
 
+    def test_every_kind_of_attention_meets_dense_attention_of_its_length(self):
+        printed = gpu_rows()
+        kinds = {name for name in printed if name.startswith("attention/kinds4096/")}
+        self.assertEqual(kinds, {f"attention/kinds4096/{kind}" for kind in gpu.KINDS})
+        measured = re.findall(r'"(attention/[a-z0-9]+)": \(', (HERE / "peers/gpu_torch.py").read_text())
+        for name in sorted(kinds | {name.replace("4096", "16384") for name in kinds}):
+            dense = name.split("/")[1].replace("kinds", "attention/tower")
+            self.assertIn(dense, measured)
+            [row] = gpu.join([{"name": name, "value": 50, "unit": "us"}],
+                             [{"name": dense, "peer": "torch SDPA cuDNN", "peer_value": 0.15, "unit": "ms"}])
+            self.assertAlmostEqual(row["ratio"], 3)
+
     def test_a_part_that_ends_its_process_is_noted_and_the_rest_goes_on(self):
         fake = ("import json, sys\n"
                 "print(json.dumps({'machine': {'torch': '2'}}))\n"

@@ -41,6 +41,10 @@ TARGETS = {
 ALSO = {"pyramid/texture/4096x4096x5": "pyramid/4096x4096x5",
         "attention/batch8x4096/eight": "attention/batch8x4096",
         "attention/batch8x4096causal/eight": "attention/batch8x4096causal"}
+# Kinds of attention that see fewer keys are compared with dense attention of as many.
+KINDS = ("local3", "local5", "dilated", "strided", "top-blocks", "hierarchical", "linformer")
+ALSO.update({f"attention/kinds{patches}/{kind}": f"attention/tower{patches}" for patches in (4096, 16384)
+             for kind in KINDS})
 MILLISECONDS = {"ns": 1e-6, "us": 1e-3, "us an image": 1e-3, "ms": 1.0, "s": 1e3}
 
 

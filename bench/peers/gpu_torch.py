@@ -217,6 +217,7 @@ def measure_attention(clock):
 
     # batch, heads, key heads, queries, keys, values of a head, causal
     whole = {"attention/tower4096": (1, 16, 16, 4096, 4096, 64, False),
+             "attention/tower16384": (1, 16, 16, 16384, 16384, 64, False),
              "attention/tower1024": (1, 16, 16, 1024, 1024, 64, False),
              "attention/tower512": (1, 16, 16, 512, 512, 64, False),
              "attention/tower272": (1, 16, 16, 272, 272, 64, False),
