@@ -11,8 +11,8 @@
 #include <stdexcept>
 #include <thread>
 
-#include "engine/ask_fixture.h"
 #include "engine/scheduler.h"
+#include "engine/test_ask.h"
 
 namespace fovea {
 namespace {
