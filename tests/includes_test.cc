@@ -219,5 +219,33 @@ TEST(Includes, AMisnamedHelperIsFound) {
   EXPECT_NE(misnamed("src/gaze/test_scenes.h", {"src/gaze/look.cc"}), "");
 }
 
+// The first flag of a program, as --word, that a text of this line of source names; empty: none.
+std::string flag_in(const std::string& line) {
+  // Characters and comments stand here so that their quotes begin no text.
+  static const std::regex token(R"re('(?:[^'\\]|\\.)'|//.*|"((?:[^"\\]|\\.)*)")re");
+  static const std::regex flag("(?:^|[^-A-Za-z0-9])(--[a-z][-a-z]*)");
+  for (std::sregex_iterator it(line.begin(), line.end(), token), end; it != end; ++it) {
+    const std::string text = (*it)[1];
+    std::smatch found;
+    if (std::regex_search(text, found, flag)) return found[1];
+  }
+  return "";
+}
+
+// The library does not know the command line: a server and a Python program show its messages too.
+TEST(Includes, NoMessageOfTheLibraryNamesAFlag) {
+  EXPECT_EQ(flag_in(R"(return bad_input("leave --look-form out");  // "no")"), "--look-form");
+  EXPECT_EQ(flag_in(R"(f("a", --count, '"', "b--c"))"), "");
+  EXPECT_EQ(flag_in(R"(// "--look")"), "");
+  const fs::path root = fs::path(source_dir()) / "src";
+  for (const auto& entry : fs::recursive_directory_iterator(root)) {
+    if (!entry.is_regular_file() || !is_source(entry.path()) || is_of_tests(entry.path())) continue;
+    std::ifstream file(entry.path());
+    int number = 1;
+    for (std::string line; std::getline(file, line); ++number)
+      EXPECT_EQ(flag_in(line), "") << entry.path() << ":" << number;
+  }
+}
+
 }  // namespace
 }  // namespace fovea
