@@ -158,5 +158,94 @@ TEST(Includes, ATypeHasOneHeader) {
     EXPECT_EQ(files.size(), 1u) << name << ": " << *files.begin() << ", " << *files.rbegin();
 }
 
+bool is_test_helper(const fs::path& path) { return path.filename().string().starts_with("test_"); }
+
+// Whether only tests and their helpers may be in it.
+bool is_of_tests(const fs::path& path) {
+  return path.stem().string().ends_with("_test") || is_test_helper(path) ||
+         *path.begin() == "tests";
+}
+
+// Whether it may use helpers of tests: their pictures and scenes are what benches and fuzzers take.
+bool may_use_helpers(const fs::path& path) {
+  const std::string name = path.filename().string();
+  return is_of_tests(path) || name.find("_bench") != std::string::npos ||
+         name.find("_fuzz") != std::string::npos || path.string().starts_with("src/bench/");
+}
+
+// What is wrong with the name of a header that these files include; nothing where all is well.
+std::string misnamed(const fs::path& header, const std::set<fs::path>& users) {
+  if (is_test_helper(header)) {
+    for (const fs::path& user : users)
+      if (!may_use_helpers(user)) return user.string() + " includes a helper of tests";
+    return "";
+  }
+  const bool helps = std::all_of(users.begin(), users.end(), may_use_helpers) &&
+                     std::any_of(users.begin(), users.end(), is_of_tests);
+  return helps ? "only tests include it: a helper of tests is named test_x.h" : "";
+}
+
+// Helpers of tests have one naming, and no product file includes one.
+TEST(Includes, HelpersOfTestsAreNamedAlike) {
+  const fs::path root = source_dir();
+  std::map<fs::path, std::set<fs::path>> users;  // by what they include, as it is written
+  std::vector<fs::path> headers;
+  for (const char* folder : {"src", "apps", "tests", "python/src"}) {
+    for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
+      if (!entry.is_regular_file() || !is_source(entry.path())) continue;
+      const fs::path relative = fs::relative(entry.path(), root);
+      if (relative.extension() == ".h" && relative.begin()->string() != "tests" &&
+          !relative.string().starts_with("src/bench/"))
+        headers.push_back(relative);
+      for (const std::string& included : includes_of(entry.path()))
+        users[included].insert(relative);
+    }
+  }
+  EXPECT_GT(headers.size(), 100u);
+  for (const fs::path& header : headers) {
+    const fs::path written = header.lexically_relative(*header.begin());  // less src or apps
+    EXPECT_EQ(misnamed(header, users[written]), "") << header;
+    EXPECT_TRUE(is_test_helper(header) || !users["gtest/gtest.h"].contains(header)) << header;
+  }
+}
+
+TEST(Includes, AMisnamedHelperIsFound) {
+  const std::set<fs::path> tests = {"src/gaze/look_test.cc", "src/gaze/test_scenes.h"};
+  EXPECT_EQ(misnamed("src/gaze/test_scenes.h", tests), "");
+  EXPECT_NE(misnamed("src/gaze/scene_fixture.h", tests), "");
+  EXPECT_NE(misnamed("src/gaze/scenes.h", {"src/gaze/look_test.cc", "src/gaze/gaze_bench.cc"}), "");
+  EXPECT_EQ(misnamed("src/gaze/scenes.h", {"src/gaze/look_test.cc", "src/gaze/look.cc"}), "");
+  EXPECT_EQ(misnamed("src/gaze/bench_scenes.h", {"src/gaze/gaze_bench.cc"}), "");
+  EXPECT_NE(misnamed("src/gaze/test_scenes.h", {"src/gaze/look.cc"}), "");
+}
+
+// The first flag of a program, as --word, that a text of this line of source names; empty: none.
+std::string flag_in(const std::string& line) {
+  // Characters and comments stand here so that their quotes begin no text.
+  static const std::regex token(R"re('(?:[^'\\]|\\.)'|//.*|"((?:[^"\\]|\\.)*)")re");
+  static const std::regex flag("(?:^|[^-A-Za-z0-9])(--[a-z][-a-z]*)");
+  for (std::sregex_iterator it(line.begin(), line.end(), token), end; it != end; ++it) {
+    const std::string text = (*it)[1];
+    std::smatch found;
+    if (std::regex_search(text, found, flag)) return found[1];
+  }
+  return "";
+}
+
+// The library does not know the command line: a server and a Python program show its messages too.
+TEST(Includes, NoMessageOfTheLibraryNamesAFlag) {
+  EXPECT_EQ(flag_in(R"(return bad_input("leave --look-form out");  // "no")"), "--look-form");
+  EXPECT_EQ(flag_in(R"(f("a", --count, '"', "b--c"))"), "");
+  EXPECT_EQ(flag_in(R"(// "--look")"), "");
+  const fs::path root = fs::path(source_dir()) / "src";
+  for (const auto& entry : fs::recursive_directory_iterator(root)) {
+    if (!entry.is_regular_file() || !is_source(entry.path()) || is_of_tests(entry.path())) continue;
+    std::ifstream file(entry.path());
+    int number = 1;
+    for (std::string line; std::getline(file, line); ++number)
+      EXPECT_EQ(flag_in(line), "") << entry.path() << ":" << number;
+  }
+}
+
 }  // namespace
 }  // namespace fovea

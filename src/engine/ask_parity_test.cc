@@ -2,7 +2,7 @@
 // In the 100 % mode the whole path, from files to answers, equals transformers.
 #include <gtest/gtest.h>
 
-#include "engine/ask_fixture.h"
+#include "engine/test_ask.h"
 
 namespace fovea {
 namespace {

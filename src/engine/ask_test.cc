@@ -9,7 +9,7 @@
 #include <fstream>
 #include <limits>
 
-#include "engine/ask_fixture.h"
+#include "engine/test_ask.h"
 #include "places.h"
 
 namespace fovea {

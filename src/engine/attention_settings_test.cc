@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <set>
 
-#include "engine/ask_fixture.h"
+#include "engine/test_ask.h"
 
 namespace fovea {
 namespace {

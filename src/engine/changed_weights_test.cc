@@ -8,7 +8,7 @@
 #include <fstream>
 #include <vector>
 
-#include "engine/ask_fixture.h"
+#include "engine/test_ask.h"
 
 namespace fovea {
 namespace {

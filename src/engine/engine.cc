@@ -188,7 +188,7 @@ MemoryUsage Engine::memory() const { return model_->pool ? model_->pool->usage()
 Session Engine::session() const { return session_of(model_); }
 
 Result<Ticket> Engine::submit(Request request, Callbacks callbacks) const {
-  return session().submit(std::move(request), std::move(callbacks));
+  return within_memory([&] { return session().submit(std::move(request), std::move(callbacks)); });
 }
 
 Result<std::vector<int>> Engine::tokenize(const std::string& text, bool special) const {

@@ -7,7 +7,7 @@
 #include <random>
 #include <thread>
 
-#include "engine/ask_fixture.h"
+#include "engine/test_ask.h"
 
 namespace fovea {
 namespace {

@@ -3,10 +3,10 @@
 // torch makes of them around transformers' own modules (tools/golden/gaze.py).
 #include <gtest/gtest.h>
 
-#include "engine/ask_fixture.h"
 #include "engine/model.h"
 #include "engine/read.h"
 #include "engine/session.h"
+#include "engine/test_ask.h"
 #include "language/gaze_head.h"
 #include "media/decode.h"
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <random>
 
-#include "engine/ask_fixture.h"
+#include "engine/test_ask.h"
 
 namespace fovea {
 namespace {

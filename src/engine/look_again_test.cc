@@ -6,8 +6,8 @@
 #include <random>
 #include <set>
 
-#include "engine/ask_fixture.h"
 #include "engine/look_again.h"
+#include "engine/test_ask.h"
 #include "language/positions.h"
 
 namespace fovea {

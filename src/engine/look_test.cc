@@ -7,8 +7,8 @@
 #include <random>
 #include <set>
 
-#include "engine/ask_fixture.h"
 #include "engine/read.h"
+#include "engine/test_ask.h"
 
 namespace fovea {
 namespace {

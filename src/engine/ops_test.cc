@@ -9,7 +9,7 @@
 
 #include "fovea/fovea.h"
 #include "ops/attention/attention.h"
-#include "ops/plain_keys.h"
+#include "ops/test_plain_keys.h"
 
 namespace fovea {
 namespace {

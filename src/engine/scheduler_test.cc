@@ -2,81 +2,28 @@
 // Requests side by side: each answer is what it is alone, and what happens to one is its own.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <optional>
-#include <random>
 #include <stdexcept>
 #include <thread>
 
-#include "engine/ask_fixture.h"
 #include "engine/scheduler.h"
+#include "engine/test_ask.h"
+#include "engine/test_interleavings.h"
+#include "engine/test_requests.h"
 
 namespace fovea {
 namespace {
 
+using test::answer_alone;
 using test::ask_path;
 using test::expect_same_answer;
 using test::gaze_path;
 using test::load_engine;
-
-Image picture(int number) {
-  auto image = load_image(ask_path(number % 2 == 0 ? "wide.png" : "tall.png"));
-  EXPECT_TRUE(image);
-  image->rgb.front() = static_cast<uint8_t>(image->rgb.front() + number / 2);
-  return std::move(*image);
-}
-
-Message question(const std::string& text, int images = 1) {
-  Message message;
-  for (int i = 0; i < images; ++i) message.parts.push_back({i, ""});
-  message.parts.push_back({-1, text});
-  return message;
-}
-
-// Requests of many kinds: looks, plans, samplings, reports; some with prompts of several chunks.
-Request request_of(int number) {
-  Request request;
-  request.images.push_back(picture(number % 6));
-  std::string text = "What is canary" + std::to_string(number) + "?";
-  if (number % 7 == 3)
-    for (int i = 0; i < 150; ++i) text += " Say why.";
-  if (number % 11 == 5) request.images.push_back(picture(number % 4));
-  request.messages = {question(text, static_cast<int>(request.images.size()))};
-  if (number % 5 == 2)
-    request.messages.insert(request.messages.begin(),
-                            {{"user", {{-1, "Hello"}}}, {"assistant", {{-1, "Hello you"}}}});
-  AskOptions& options = request.options;
-  options.budget_tokens = 8 + number % 3 * 8;
-  options.max_tokens = 1 + number % 13;
-  options.ignore_end = number % 3 != 0;
-  options.likely_tokens = number % 4;
-  options.attention = number % 4 == 1;
-  options.answer_attention = number % 3 == 2;
-  options.looks = 1 + number % 3;
-  options.sure = 1;
-  if (number % 3 == 1) options.look = number % 2 == 0 ? "mixed" : "crops";
-  if (number % 8 == 7) options.plan = "quadtree";
-  if (number % 2 == 1) options.temperature = 1;
-  options.seed = static_cast<uint64_t>(number);
-  return request;
-}
-
-Ticket submit(const Engine& engine, Request request, Callbacks callbacks = {}) {
-  auto ticket = engine.submit(std::move(request), std::move(callbacks));
-  if (!ticket) throw std::runtime_error(ticket.error().message);
-  return *ticket;
-}
-
-Answer answer_alone(const Engine& engine, int number) {
-  Request request = request_of(number);
-  request.options.share = false;
-  const auto answer = submit(engine, std::move(request)).wait();
-  if (!answer) throw std::runtime_error(answer.error().message);
-  return *answer;
-}
+using test::request_of;
+using test::submit;
 
 // Of a stock model, which looks by crops, and of one that has a gaze head.
 class SchedulerTest : public testing::TestWithParam<bool> {
@@ -99,9 +46,9 @@ TEST_P(SchedulerTest, AnswersInCompanyAreThoseAloneToTheLastBit) {
   std::vector<std::string> texts(kRequests);
   for (int i = 0; i < kRequests; ++i)
     tickets.push_back(
-        submit(engine, request_of(i), {.on_text = [&texts, i](int, std::string_view piece) {
+        submit(engine, request_of(i), {.on_text = [&texts, i](int answer, std::string_view piece) {
                  EXPECT_FALSE(piece.empty());
-                 texts[static_cast<size_t>(i)] += piece;
+                 if (answer == 0) texts[static_cast<size_t>(i)] += piece;
                  return true;
                }}));
   for (int i = 0; i < kRequests; ++i) {
@@ -337,100 +284,16 @@ TEST(SchedulerOnGpu, AnErrorOfTheDeviceIsTheRequestsWhoseItIs) {
   }
 }
 
-// Requests that come, are cancelled, run late, throw and wait for room, at random, in a pool that
-// is short of memory: who answers answers as alone, and no page is lost.
-void interleave(const std::string& folder, int64_t memory_bytes, int count) {
-  constexpr int kKinds = 30;
-  std::vector<Answer> expected;
-  {
-    const Engine roomy = load_engine({.threads = 2}, folder);
-    for (int i = 0; i < kKinds; ++i) expected.push_back(answer_alone(roomy, i));
-  }
-  const Engine engine = load_engine({.threads = 2, .memory_bytes = memory_bytes}, folder);
-  std::mt19937 random(1);
-  const auto draw = [&](int most) {
-    return static_cast<int>(random() % static_cast<unsigned>(most));
-  };
-  struct Sent {
-    int kind = 0;
-    bool whole = true;  // nothing is done to it
-    Ticket ticket;
-  };
-  std::vector<Sent> sent;
-  int answered = 0;
-  const auto check = [&](const Sent& one) {
-    const Answer& alone = expected[static_cast<size_t>(one.kind)];
-    try {
-      const auto& answer = one.ticket.wait();
-      ASSERT_TRUE(answer) << answer.error().message;
-      if (!one.whole) {
-        EXPECT_TRUE(alone.text.starts_with(answer->text)) << answer->text;
-        return;
-      }
-      expect_same_answer(*answer, alone, 0);
-      EXPECT_EQ(answer->trace.prompt_ids, alone.trace.prompt_ids);
-      ++answered;
-    } catch (const std::runtime_error&) {
-      EXPECT_FALSE(one.whole);
-    }
-  };
-  for (int i = 0; i < count; ++i) {
-    const int kind = draw(kKinds);
-    Request request = request_of(kind);
-    request.priority = draw(3);
-    request.options.share = draw(4) > 0;
-    request.options.salt = draw(2) == 0 ? "" : "salt";
-    bool whole = true;
-    Callbacks callbacks;
-    switch (draw(8)) {
-      case 0:
-        whole = false;
-        request.deadline = std::chrono::steady_clock::now() + std::chrono::microseconds(draw(5000));
-        break;
-      case 1:
-        whole = false;
-        request.options.keep_going = [left = draw(40)]() mutable { return --left > 0; };
-        break;
-      case 2:
-        whole = false;
-        callbacks.on_text = [](int, std::string_view) -> bool { throw std::runtime_error("mine"); };
-        break;
-      default:
-        break;
-    }
-    sent.push_back({kind, whole, submit(engine, std::move(request), std::move(callbacks))});
-    if (draw(6) == 0) {
-      Sent& one = sent[static_cast<size_t>(draw(static_cast<int>(sent.size())))];
-      one.whole = false;
-      one.ticket.cancel();
-    }
-    while (sent.size() > 48) {
-      const auto one = sent.begin() + draw(static_cast<int>(sent.size()));
-      check(*one);
-      sent.erase(one);
-    }
-  }
-  for (const Sent& one : sent) check(one);
-  EXPECT_GT(answered, count / 3);
-  const MemoryUsage memory = engine.memory();
-  EXPECT_GT(memory.hits, 0);
-  EXPECT_GT(memory.evictions, 0);
-  EXPECT_EQ(memory.resident, memory.cached) << "what is held is held for later";
-  EXPECT_EQ(memory.reserved, 0);
-}
-
-// tools/interleave runs thousands.
-int interleavings(int count) {
-  const char* asked = std::getenv("FOVEA_INTERLEAVINGS");
-  return asked != nullptr ? std::atoi(asked) : count;
-}
-
 TEST_P(SchedulerTest, RandomInterleavings) {
-  interleave(GetParam() ? gaze_path() : ask_path(), int64_t{3} << 20, interleavings(300));
+  test::interleave({.folder = GetParam() ? gaze_path() : ask_path(),
+                    .memory_bytes = int64_t{3} << 20,
+                    .count = test::interleavings(300)});
 }
 
 TEST(SchedulerOfTiny, RandomInterleavings) {
-  interleave(source_dir() + "/models/tiny", int64_t{16} << 20, interleavings(40));
+  test::interleave({.folder = source_dir() + "/models/tiny",
+                    .memory_bytes = int64_t{16} << 20,
+                    .count = test::interleavings(40)});
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 
 #include <thread>
 
-#include "engine/ask_fixture.h"
+#include "engine/test_ask.h"
 #include "media/decode.h"
 
 namespace fovea {

@@ -7,8 +7,8 @@
 
 #include "bench/bench.h"
 #include "gaze/gaze.h"
-#include "gaze/plan_checks.h"
-#include "gaze/random_scene.h"
+#include "gaze/test_plan_checks.h"
+#include "gaze/test_random_scene.h"
 
 namespace fovea {
 namespace {

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "gaze/cell_tree.h"
-#include "gaze/random_scene.h"
+#include "gaze/test_random_scene.h"
 
 namespace fovea {
 namespace {

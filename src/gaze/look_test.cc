@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "gaze/gaze.h"
-#include "gaze/random_scene.h"
+#include "gaze/test_random_scene.h"
 
 namespace fovea {
 namespace {

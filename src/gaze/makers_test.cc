@@ -8,8 +8,8 @@
 #include <string>
 
 #include "gaze/gaze.h"
-#include "gaze/plan_checks.h"
-#include "gaze/random_scene.h"
+#include "gaze/test_plan_checks.h"
+#include "gaze/test_random_scene.h"
 
 namespace fovea {
 namespace {

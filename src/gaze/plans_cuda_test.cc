@@ -8,7 +8,7 @@
 #include <string>
 
 #include "device/cuda/test_device.h"
-#include "gaze/random_scene.h"
+#include "gaze/test_random_scene.h"
 
 namespace fovea {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "gaze/cell_tree.h"
 #include "gaze/gaze.h"
-#include "gaze/random_scene.h"
+#include "gaze/test_random_scene.h"
 
 namespace fovea {
 namespace {

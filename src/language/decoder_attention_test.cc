@@ -5,7 +5,7 @@
 
 #include <random>
 
-#include "language/decoder_fixture.h"
+#include "language/test_decoder_case.h"
 
 namespace fovea {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <numeric>
 
-#include "language/decoder_fixture.h"
+#include "language/test_decoder_case.h"
 #include "ops/attention/attention.h"
 #include "ops/matmul.h"
 #include "ops/norm.h"

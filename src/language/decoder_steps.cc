@@ -132,8 +132,10 @@ void run_alone(Threads& threads, const TextConfig& config, const DecoderWeights&
 
 Error no_memory_to_decode() {
   try {
-    return failed(
-        "out of memory for the tokens of a prompt or answer; try a smaller image or budget");
+    return because(
+        Error::Reason::kMemory,
+        failed(
+            "out of memory for the tokens of a prompt or answer; try a smaller image or budget"));
   } catch (const std::bad_alloc&) {
     return out_of_memory();
   }

@@ -9,7 +9,7 @@
 #include <numeric>
 #include <random>
 
-#include "language/decoder_fixture.h"
+#include "language/test_decoder_case.h"
 #include "memory/key_values.h"
 #include "ops/matmul.h"
 

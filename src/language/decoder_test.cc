@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "base/stop_loops.h"
-#include "language/decoder_fixture.h"
+#include "language/test_decoder_case.h"
 
 namespace fovea {
 namespace {

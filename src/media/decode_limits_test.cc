@@ -6,7 +6,7 @@
 
 #include "base/thread_time.h"
 #include "media/decode.h"
-#include "media/fixtures.h"
+#include "media/test_fixtures.h"
 
 namespace fovea {
 namespace {

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "media/decode.h"
-#include "media/fixtures.h"
+#include "media/test_fixtures.h"
 
 namespace fovea {
 namespace {

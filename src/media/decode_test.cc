@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <thread>
 
-#include "media/fixtures.h"
+#include "media/test_fixtures.h"
 
 namespace fovea {
 namespace {

@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "media/fixtures.h"
+#include "media/test_fixtures.h"
 
 namespace fovea {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "media/fixtures.h"
+#include "media/test_fixtures.h"
 
 #include <nlohmann/json.hpp>
 #include <set>

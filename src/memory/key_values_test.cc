@@ -5,7 +5,7 @@
 #include <new>
 
 #include "ops/attention/attention.h"
-#include "ops/plain_keys.h"
+#include "ops/test_plain_keys.h"
 #include "ops/test_values.h"
 
 namespace fovea {

@@ -70,9 +70,14 @@ int64_t PagePool::pages_of_piece(size_t piece) const {
   return std::min(piece_pages_, capacity_ - static_cast<int64_t>(piece) * piece_pages_);
 }
 
+std::span<std::byte> PagePool::bytes_of(PageId page) const {
+  std::byte* const piece = pieces_[static_cast<size_t>(page / piece_pages_)];
+  return {piece + page % piece_pages_ * page_bytes(), static_cast<size_t>(page_bytes())};
+}
+
 std::byte* PagePool::data(PageId page) const {
   const std::lock_guard lock(mutex_);
-  return pieces_[static_cast<size_t>(page / piece_pages_)] + page % piece_pages_ * page_bytes();
+  return bytes_of(page).data();
 }
 
 bool PagePool::is_shared(PageId page) const {
@@ -176,14 +181,17 @@ void PagePool::drop_cached(std::span<const PageId> pages) { drop(pages, &Page::c
 void PagePool::drop(std::span<const PageId> pages, int32_t Page::*count) {
   for (const PageId page : pages) {
     const auto index = static_cast<size_t>(page);
+    std::span<std::byte> bytes;
     {
       const std::lock_guard lock(mutex_);
       Page& counts = pages_[index];
       FOVEA_CHECK(counts.*count > 0);
       --(counts.*count);
       if (!counts.free()) continue;
+      bytes = bytes_of(page);
     }
-    std::memset(data(page), 0, static_cast<size_t>(settings_.page_bytes));
+    if (watch_.given_back) watch_.given_back(bytes);
+    std::memset(bytes.data(), 0, bytes.size());
     const std::lock_guard lock(mutex_);
     ready_[index] = true;
     ++ready_count_;
@@ -282,6 +290,7 @@ PageId Reservation::take() {
       if (held_ == promised_ && !grow(held_ + 1)) return kNoPage;
       const PageId page = pool_->find_free();
       if (page != kNoPage) {
+        if (pool_->watch_.taken) pool_->watch_.taken(pool_->bytes_of(page));
         pool_->pages_[static_cast<size_t>(page)].owners = 1;
         ++held_;
         return page;

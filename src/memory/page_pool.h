@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "fovea/memory_usage.h"
@@ -55,6 +56,14 @@ class PagePool {
   void count_hit();
   void count_eviction();
 
+  // For tests, before any page is taken: sees each page that nobody holds any more before it is
+  // cleared, and may write to it; and each page that an owner takes, before the owner has it.
+  struct Watch {
+    std::function<void(std::span<std::byte> page)> given_back;
+    std::function<void(std::span<const std::byte> page)> taken;  // must not call the pool
+  };
+  void watch(Watch watch) { watch_ = std::move(watch); }
+
   std::byte* data(PageId page) const;
   bool is_shared(PageId page) const;  // held more than once
 
@@ -73,6 +82,7 @@ class PagePool {
 
   int64_t pages_of_piece(size_t piece) const;
   // With the lock held:
+  std::span<std::byte> bytes_of(PageId page) const;
   PageId find_free();
   bool map_piece();
   bool map_at_least(int64_t pages);
@@ -81,6 +91,7 @@ class PagePool {
   void drop(std::span<const PageId> pages, int32_t Page::*count);
 
   const Settings settings_;
+  Watch watch_;
   int64_t capacity_ = 0;            // pages
   int64_t piece_pages_ = 0;         // of every piece but the last
   mutable std::mutex mutex_;        // guards all that follows

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "memory/prefix_index.h"
+#include "memory/test_canaries.h"
 #include "memory/test_pools.h"
 
 namespace fovea {
@@ -105,9 +106,39 @@ TEST(PagePool, ASystemWithoutMemoryIsAnErrorOfTheReservation) {
   EXPECT_EQ(pieces, 0);
 }
 
+TEST(PagePool, AWatchSeesWhatIsGivenBackBeforeItIsCleared) {
+  const auto pool = pool_of(2);
+  std::byte found{};
+  int taken = 0;
+  pool->watch({.given_back =
+                   [&](std::span<std::byte> page) {
+                     EXPECT_EQ(page.size(), size_t{kPageBytes});
+                     found = page.front();
+                     page.back() = std::byte{9};
+                   },
+               .taken =
+                   [&](std::span<const std::byte> page) {
+                     ++taken;
+                     for (const std::byte byte : page) EXPECT_EQ(byte, std::byte{0});
+                   }});
+  Reservation one(pool);
+  for (int i = 1; i < 4; ++i) {
+    const PageId page = one.take();
+    EXPECT_EQ(taken, i);
+    EXPECT_EQ(found, std::byte(i - 1));
+    *pool->data(page) = std::byte(i);
+    pool->hold_cached({&page, 1});
+    one.drop({&page, 1});
+    EXPECT_EQ(found, std::byte(i - 1)) << "it is held still";
+    pool->drop_cached({&page, 1});
+    EXPECT_EQ(found, std::byte(i));
+  }
+}
+
 // Threads with tables of their own and beginnings that they share, in a pool that is too small.
 TEST(PagePool, ThreadsNeverSeeEachOthersBytes) {
   const auto pool = pool_of(60, 7);
+  const test::Canaries canaries(pool);
   PrefixIndex index(pool, 40 * kPageBytes);
   std::atomic<int> checked = 0;
   const auto work = [&](uint64_t number) {
@@ -140,6 +171,7 @@ TEST(PagePool, ThreadsNeverSeeEachOthersBytes) {
   while (index.evict()) {
   }
   EXPECT_EQ(pool->usage().resident, 0);
+  canaries.expect_unseen(0);
 }
 
 }  // namespace

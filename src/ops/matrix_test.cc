@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "ops/matmul_test_util.h"
+#include "ops/test_matmul.h"
 
 namespace fovea {
 namespace {

@@ -5,8 +5,8 @@
 #include <numeric>
 
 #include "device/cuda/test_device.h"
-#include "pyramid/device_pyramids_for_tests.h"
 #include "pyramid/pyramid_cuda.h"
+#include "pyramid/test_device_pyramids.h"
 
 namespace fovea {
 namespace {

@@ -8,7 +8,7 @@
 #include "picture/layout.h"
 #include "picture/legend.h"
 #include "picture/panels.h"
-#include "picture/scenery_for_tests.h"
+#include "picture/test_scenery.h"
 
 namespace fovea {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 #include "picture/picture.h"
-#include "picture/scenery_for_tests.h"
+#include "picture/test_scenery.h"
 #include "picture/view.h"
 
 namespace fovea {

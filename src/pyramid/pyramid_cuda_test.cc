@@ -5,7 +5,7 @@
 #include <array>
 
 #include "device/cuda/test_device.h"
-#include "pyramid/device_pyramids_for_tests.h"
+#include "pyramid/test_device_pyramids.h"
 
 namespace fovea {
 namespace {

@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "device/cuda/test_device.h"
-#include "pyramid/device_pyramids_for_tests.h"
 #include "pyramid/pyramid_cuda.h"
+#include "pyramid/test_device_pyramids.h"
 
 namespace fovea {
 namespace {

@@ -8,8 +8,8 @@
 #include "ops/attention/attention.h"
 #include "ops/matmul.h"
 #include "ops/norm.h"
-#include "ops/plain_keys.h"
 #include "ops/rope.h"
+#include "ops/test_plain_keys.h"
 #include "vision/test_towers.h"
 #include "vision/vision.h"
 

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the library's callers get where memory runs out in the middle of a call: an error, and a
-// session that answers the next question as if nothing had been. malloc is replaced in this
-// program.
+// session that answers the next question as if nothing had been.
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <cerrno>
 #include <chrono>
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
 #include <string>
 #include <thread>
@@ -21,73 +18,14 @@
 #include "serve/pictures/pictures.h"
 #include "serve/room_queue.h"
 #include "serve/workers.h"
-
-extern "C" {
-// What glibc's own malloc goes by beside its name.
-void* __libc_malloc(size_t bytes);
-void* __libc_calloc(size_t count, size_t bytes);
-void* __libc_realloc(void* old, size_t bytes);
-void* __libc_memalign(size_t alignment, size_t bytes);
-}
-
-namespace {
-
-// Smaller calls are left alone: the destructor of a JSON value makes such, 16 bytes for each of its
-// children, and may not throw. Loading reads lists, of which asking has none.
-constexpr size_t kLeastOfAsking = 256;
-constexpr size_t kLeastOfLoading = 4096;
-std::atomic<size_t> least_bytes = 0;
-
-std::atomic<bool> is_counting = false;
-std::atomic<int64_t> calls = 0;
-std::atomic<int64_t> first_failure = 0;  // 0: none
-std::atomic<bool> fails_on = false;      // those after the first as well
-
-bool fails(size_t bytes) {
-  if (!is_counting || bytes < least_bytes) return false;
-  const int64_t call = ++calls;
-  const bool fail = first_failure > 0 && (fails_on ? call >= first_failure : call == first_failure);
-  if (fail) errno = ENOMEM;
-  return fail;
-}
-
-}  // namespace
-
-extern "C" {
-void* malloc(size_t bytes) { return fails(bytes) ? nullptr : __libc_malloc(bytes); }
-void* calloc(size_t count, size_t bytes) {
-  return fails(count * bytes) ? nullptr : __libc_calloc(count, bytes);
-}
-void* realloc(void* old, size_t bytes) {
-  return fails(bytes) ? nullptr : __libc_realloc(old, bytes);
-}
-void* memalign(size_t alignment, size_t bytes) {
-  return fails(bytes) ? nullptr : __libc_memalign(alignment, bytes);
-}
-void* aligned_alloc(size_t alignment, size_t bytes) { return memalign(alignment, bytes); }
-int posix_memalign(void** result, size_t alignment, size_t bytes) {
-  *result = memalign(alignment, bytes);
-  return *result == nullptr ? ENOMEM : 0;
-}
-}
+#include "test_malloc.h"
 
 namespace fovea {
 namespace {
 
-// Counts the calls for memory while it lives; makes one of them fail, or all from there on.
-class Want {
- public:
-  explicit Want(size_t least, int64_t first = 0, bool lasting = false) {
-    least_bytes = least;
-    calls = 0;
-    first_failure = first;
-    fails_on = lasting;
-    is_counting = true;
-  }
-  ~Want() { is_counting = false; }
-  Want(const Want&) = delete;
-  Want& operator=(const Want&) = delete;
-};
+using test::kLeastOfAsking;
+using test::kLeastOfLoading;
+using test::Want;
 
 // Calls to make fail: the first ones, then ever fewer, as many in all as take a few seconds.
 std::vector<int64_t> chosen(int64_t all) {
@@ -99,6 +37,12 @@ std::vector<int64_t> chosen(int64_t all) {
 void expect_out_of_memory(const Error& error) {
   EXPECT_EQ(error.kind, Error::Kind::kFailed) << error.message;
   EXPECT_NE(error.message.find("memory"), std::string::npos) << error.message;
+}
+
+// Of a request: what the server and a Python program tell apart by its reason.
+void expect_no_memory_to_answer(const Error& error) {
+  expect_out_of_memory(error);
+  EXPECT_EQ(error.reason, Error::Reason::kMemory) << error.message;
 }
 
 std::string fixture(const std::string& name) { return source_dir() + "/tests/fixtures/" + name; }
@@ -155,7 +99,7 @@ TEST(LibraryLowMemory, ASessionAnswersAsBeforeAfterAQuestionThatRanOutOfIt) {
     {
       const Want count(kLeastOfAsking);
       expected = first.ask(question, which.options);
-      all = calls;
+      all = count.calls();
     }
     ASSERT_TRUE(expected) << expected.error().message;
     int refused = 0;
@@ -171,7 +115,7 @@ TEST(LibraryLowMemory, ASessionAnswersAsBeforeAfterAQuestionThatRanOutOfIt) {
         }
         if (!answer) {
           ++refused;
-          expect_out_of_memory(answer.error());
+          expect_no_memory_to_answer(answer.error());
         }
         expect_same(session.ask(question, which.options), *expected);
         if (HasFatalFailure()) return;
@@ -193,7 +137,7 @@ TEST(LibraryLowMemory, AFollowUpThatRanOutOfItLeavesTheSessionGood) {
     {
       const Want want(kLeastOfAsking, number);
       if (const auto answer = session.ask("What else?", which.options); !answer)
-        expect_out_of_memory(answer.error());
+        expect_no_memory_to_answer(answer.error());
     }
     expect_same(session.ask("What else?", which.options), *expected);
   }
@@ -232,7 +176,7 @@ TEST(LibraryLowMemory, RequestsSideBySideRunOutOfItEachForItself) {
     {
       const Want count(kLeastOfAsking);
       expected = ask_side_by_side(*engine, which);
-      all = calls;
+      all = count.calls();
     }
     int refused = 0;
     int answered = 0;
@@ -251,7 +195,7 @@ TEST(LibraryLowMemory, RequestsSideBySideRunOutOfItEachForItself) {
           expect_same(answers[i], *expected[i]);
         } else {
           ++refused;
-          expect_out_of_memory(answers[i].error());
+          expect_out_of_memory(answers[i].error());  // some of the picture's
         }
       }
       if (HasFatalFailure()) return;
@@ -266,13 +210,41 @@ TEST(LibraryLowMemory, RequestsSideBySideRunOutOfItEachForItself) {
   }
 }
 
+TEST(LibraryLowMemory, SubmittingGivesAnError) {
+  const auto engine = Engine::load(fixture("gaze"), {.threads = 2});
+  ASSERT_TRUE(engine) << engine.error().message;
+  auto image = load_image(fixture("gaze/scene.png"));
+  ASSERT_TRUE(image) << image.error().message;
+  Request request;
+  request.images.push_back(std::move(*image));
+  request.messages = {{"user", {{0, ""}, {-1, "What is this?"}}}};
+  request.options.max_tokens = 1;
+  for (int64_t number = 1; number < 4; ++number) {
+    SCOPED_TRACE(number);
+    Request copy = request;
+    Result<Ticket> ticket = failed("");
+    {
+      const Want want(kLeastOfAsking, number);
+      ticket = engine->submit(std::move(copy));
+    }
+    if (ticket)
+      ticket->wait();
+    else
+      expect_no_memory_to_answer(ticket.error());
+    if (number == 1) {
+      EXPECT_FALSE(ticket);
+    }
+  }
+  EXPECT_TRUE(engine->submit(std::move(request)));
+}
+
 TEST(LibraryLowMemory, LoadingGivesAnErrorAndMayBeTriedAgain) {
   const std::string folder = fixture("gaze");
   int64_t all = 0;
   {
     const Want count(kLeastOfLoading);
     ASSERT_TRUE(Engine::load(folder, {.weights = "f32", .threads = 2}));
-    all = calls;
+    all = count.calls();
   }
   for (const bool lasting : {false, true})
     for (const int64_t number : chosen(all)) {
@@ -295,7 +267,7 @@ TEST(LibraryLowMemory, AnImageGivesAnErrorAndMayBeTriedAgain) {
     {
       const Want count(1);
       ASSERT_TRUE(see(image, {.threads = 2}));
-      all = calls;
+      all = count.calls();
     }
     for (const bool lasting : {false, true})
       for (const int64_t number : chosen(all)) {
@@ -365,7 +337,7 @@ TEST(ServerLowMemory, APictureThatMemoryIsMissingForIs503) {
     const Want count(1);
     const auto loaded = serve::load_picture(url, limits, "image");
     ASSERT_TRUE(std::holds_alternative<Image>(loaded));
-    all = calls;
+    all = count.calls();
   }
   int refused = 0;
   for (int64_t number = 1; number <= all; ++number) {

@@ -13,8 +13,8 @@
 
 #include "base/thread_time.h"
 #include "base/utf8.h"
-#include "serve/openai/chat_request_fixture.h"
 #include "serve/openai/read_json.h"
+#include "serve/openai/test_chat_request.h"
 
 namespace fovea::serve {
 namespace {

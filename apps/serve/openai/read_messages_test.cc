@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "serve/openai/chat_request_fixture.h"
+#include "serve/openai/test_chat_request.h"
 
 namespace fovea::serve {
 namespace {

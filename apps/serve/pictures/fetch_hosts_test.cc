@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "serve/pictures/fetch.h"
-#include "serve/pictures/loopback_host.h"
+#include "serve/pictures/test_loopback_host.h"
 
 namespace fovea::serve {
 namespace {

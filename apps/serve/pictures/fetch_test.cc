@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "fovea/fovea.h"
-#include "serve/pictures/loopback_host.h"
+#include "serve/pictures/test_loopback_host.h"
 
 namespace fovea::serve {
 namespace {

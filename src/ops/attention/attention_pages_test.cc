@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "ops/attention/attention.h"
-#include "ops/plain_keys.h"
+#include "ops/test_plain_keys.h"
 #include "ops/test_values.h"
 
 namespace fovea {

@@ -8,7 +8,7 @@
 
 #include "device/cuda/test_device.h"
 #include "ops/attention/attention.h"
-#include "ops/plain_keys.h"
+#include "ops/test_plain_keys.h"
 
 namespace fovea {
 namespace {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <memory>
 
-#include "ops/plain_keys.h"
+#include "ops/test_plain_keys.h"
 #include "ops/test_values.h"
 
 namespace fovea {

@@ -11,7 +11,7 @@
 #include "device/cuda/test_device.h"
 #include "ops/attention/attention.h"
 #include "ops/attention/attention_kernels_cuda.h"
-#include "ops/plain_keys.h"
+#include "ops/test_plain_keys.h"
 
 namespace fovea {
 

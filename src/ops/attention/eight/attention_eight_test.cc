@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "ops/attention/eight/eight_bits.h"
-#include "ops/plain_keys.h"
+#include "ops/test_plain_keys.h"
 
 namespace fovea {
 namespace {

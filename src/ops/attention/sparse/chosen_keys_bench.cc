@@ -18,7 +18,7 @@
 #include "ops/attention/sparse/kinds.h"
 #include "ops/attention/sparse/level_sum.h"
 #include "ops/attention/sparse/random_features.h"
-#include "ops/plain_keys.h"
+#include "ops/test_plain_keys.h"
 
 namespace fovea {
 namespace {

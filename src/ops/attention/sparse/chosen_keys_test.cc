@@ -9,7 +9,7 @@
 #include "ops/attention/eight/attention_eight.h"
 #include "ops/attention/sparse/kinds.h"
 #include "ops/attention/sparse/test_rows.h"
-#include "ops/plain_keys.h"
+#include "ops/test_plain_keys.h"
 #include "ops/test_values.h"
 
 namespace fovea {

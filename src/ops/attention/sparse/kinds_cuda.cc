@@ -102,7 +102,7 @@ Status SparseAttentionCuda::fits(std::span<const SparseSettings> kinds) const {
   if (blocks_ <= most) return Done{};
   return bad_input("attention by blocks: the patches lie in " + std::to_string(blocks_) +
                    " blocks of 8x8, of which this GPU takes " + std::to_string(most) +
-                   "; leave --attention out, or choose the device cpu");
+                   "; choose another kind, or the device cpu");
 }
 
 Status SparseAttentionCuda::make_room(std::span<const SparseSettings> kinds) {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "ops/attention/sparse/chosen_keys.h"
-#include "ops/plain_keys.h"
+#include "ops/test_plain_keys.h"
 #include "ops/test_values.h"
 
 namespace fovea::test {

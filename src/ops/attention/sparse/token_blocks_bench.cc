@@ -13,7 +13,7 @@
 #include "bench/bench.h"
 #include "bench/closeness.h"
 #include "ops/attention/sparse/token_blocks.h"
-#include "ops/plain_keys.h"
+#include "ops/test_plain_keys.h"
 
 namespace fovea {
 namespace {
