@@ -229,6 +229,7 @@ def test_a_conversation_goes_on_from_what_is_known(served):
     ("n", {"n": 0}),
     ("stop", {"stop": ["a", "b", "c", "d", "e"]}),
     ("tools", {"tools": []}),
+    ("tool_choice", {"tool_choice": "auto"}),
     ("response_format.type", {"response_format": {"type": "xml"}}),
 ])
 def test_wrong_requests_name_the_key(served, param, change):
