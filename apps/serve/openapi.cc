@@ -87,7 +87,7 @@ std::string_view openapi_json() {
       "top_p": {"type": ["number", "null"], "exclusiveMinimum": 0, "maximum": 1},
       "top_k": {"type": ["integer", "null"], "minimum": -1},
       "min_p": {"type": ["number", "null"], "minimum": 0, "maximum": 1},
-      "seed": {"type": ["integer", "null"]},
+      "seed": {"type": ["integer", "null"], "description": "Without one each request has its own"},
       "stop": {"anyOf": [{"type": "string", "minLength": 1}, {"type": "null"},
         {"type": "array", "maxItems": 4, "items": {"type": "string", "minLength": 1}}]},
       "n": {"type": ["integer", "null"], "minimum": 1, "maximum": 16},

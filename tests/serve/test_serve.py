@@ -177,6 +177,19 @@ def test_several_answers(served):
     assert [c.message.content for c in answer.choices] == [c.message.content for c in again.choices]
 
 
+def test_what_has_no_seed_is_drawn_anew(served):
+    """300 tokens of about the same chance, 24 times: that two answers are equal is as good as impossible."""
+    def said(**seed):
+        answer = served.client().chat.completions.create(
+            model="tiny", messages=asking("What is there?"), n=2, temperature=2, max_completion_tokens=24,
+            logit_bias={str(token): 100 for token in range(100, 400)}, extra_body={"ignore_eos": True}, **seed)
+        return [choice.message.content for choice in answer.choices]
+
+    assert len({*said(), *said()}) == 4
+    seeded = said(seed=0)
+    assert said(seed=0) == seeded and seeded[0] != seeded[1]
+
+
 @pytest.mark.parametrize("detail, most", [("low", 64), ("auto", 96), ("high", 256), ("original", 10**6)])
 def test_detail_is_a_budget(served, detail, most):
     answer = served.client().chat.completions.create(model="tiny", messages=asking(detail=detail))

@@ -153,6 +153,14 @@ TEST(ParseChatCall, TakesEveryKey) {
   for (const Good& row : rows) EXPECT_TRUE(row.holds(take(body_with(row.keys)))) << row.keys;
 }
 
+// 64 random bits: that two are equal is as good as impossible.
+TEST(ParseChatCall, DrawsASeedWhereNoneIsGiven) {
+  const auto seed_of = [](const char* keys) { return take(body_with(keys)).request.options.seed; };
+  EXPECT_NE(seed_of(R"("temperature":1)"), seed_of(R"("temperature":1)"));
+  EXPECT_NE(seed_of(R"("seed":null)"), seed_of(R"("seed":null)"));
+  EXPECT_EQ(seed_of(R"("seed":0)"), 0u);
+}
+
 TEST(ParseChatCall, NullIsNotGiven) {
   for (const char* key : {"model",
                           "max_tokens",

@@ -8,6 +8,7 @@
 #include <climits>
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <utility>
 
 #include "base/json.h"
@@ -58,13 +59,24 @@ Fault read_lengths(const Fields& body, const ChatLimits& limits, AskOptions& opt
   return body.read("ignore_eos", options.ignore_end);
 }
 
-Fault read_numbers(const Fields& body, AskOptions& options) {
-  for (const NumberOption& one : kNumbers)
-    if (auto fault = body.read(one.key, one.range, options.*one.target)) return fault;
+// Without a seed each request has one of its own: who samples twice wants two answers. The choices
+// of a request have those that follow it.
+Fault read_seed(const Fields& body, AskOptions& options) {
+  if (!body.has("seed")) {
+    std::random_device random;
+    options.seed = uint64_t{random()} << 32 | random();
+    return {};
+  }
   int64_t seed = 0;
   if (auto fault = body.read("seed", {INT64_MIN, INT64_MAX}, seed)) return fault;
   options.seed = static_cast<uint64_t>(seed);
   return {};
+}
+
+Fault read_numbers(const Fields& body, AskOptions& options) {
+  for (const NumberOption& one : kNumbers)
+    if (auto fault = body.read(one.key, one.range, options.*one.target)) return fault;
+  return read_seed(body, options);
 }
 
 Fault read_bias(const Fields& body, AskOptions& options) {
