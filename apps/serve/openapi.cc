@@ -112,7 +112,8 @@ std::string_view openapi_json() {
       "tool_choice": {"description": "Without tools none alone",
         "anyOf": [{"enum": ["none", "auto", "required"]}, {"type": "object"}, {"type": "null"}]},
       "parallel_tool_calls": {"type": ["boolean", "null"]},
-      "priority": {"type": ["integer", "null"]},
+      "priority": {"type": ["integer", "null"], "minimum": -2147483648, "maximum": 2147483647,
+        "description": "The lower one is handled earlier, as in vLLM"},
       "cache_salt": {"type": ["string", "null"]},
       "chat_template_kwargs": {"type": ["object", "null"]},
       "fovea": {"type": ["object", "null"], "properties": {

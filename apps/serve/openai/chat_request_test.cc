@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <climits>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -130,7 +131,9 @@ TEST(ParseChatCall, TakesEveryKey) {
          return c.format == AnswerFormat::kJsonSchema && c.schema == R"({"type":"object","a":1})";
        }},
       {R"("parallel_tool_calls":false)", [](C c) { return !c.parallel_tool_calls; }},
-      {R"("priority":-3)", [](C c) { return c.request.priority == -3; }},
+      {R"("priority":-3)", [](C c) { return c.request.priority == 3; }},
+      {R"("priority":2147483647)", [](C c) { return c.request.priority == -INT_MAX; }},
+      {R"("priority":-2147483648)", [](C c) { return c.request.priority == INT_MAX; }},
       {R"("cache_salt":"mine")", [](C c) { return c.request.options.salt == "mine"; }},
       {R"("chat_template_kwargs":{"enable_thinking":false,"other":[]})",
        [](C c) { return c.enable_thinking == false; }},
@@ -159,6 +162,13 @@ TEST(ParseChatCall, DrawsASeedWhereNoneIsGiven) {
   EXPECT_NE(seed_of(R"("temperature":1)"), seed_of(R"("temperature":1)"));
   EXPECT_NE(seed_of(R"("seed":null)"), seed_of(R"("seed":null)"));
   EXPECT_EQ(seed_of(R"("seed":0)"), 0u);
+}
+
+// As in vLLM the lower number is handled earlier; the engine starts the higher one first.
+TEST(ParseChatCall, TheLowerPriorityGoesFirst) {
+  const auto first = take(body_with(R"("priority":-1)"));
+  const auto later = take(body_with(R"("priority":1)"));
+  EXPECT_GT(first.request.priority, later.request.priority);
 }
 
 TEST(ParseChatCall, NullIsNotGiven) {

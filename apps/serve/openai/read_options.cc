@@ -79,6 +79,14 @@ Fault read_numbers(const Fields& body, AskOptions& options) {
   return read_seed(body, options);
 }
 
+// vLLM's priority is lower for what is handled earlier, the engine's is higher.
+Fault read_priority(const Fields& body, Request& request) {
+  int priority = 0;
+  if (auto fault = body.read("priority", {INT_MIN, INT_MAX}, priority)) return fault;
+  request.priority = -std::max(priority, -INT_MAX);  // INT_MIN has no negative
+  return {};
+}
+
 Fault read_bias(const Fields& body, AskOptions& options) {
   constexpr NumberRange kRange{kBanBias, -kBanBias};
   auto object = body.object("logit_bias");
@@ -149,7 +157,7 @@ Fault read_options(const Fields& body, const ChatLimits& limits, ChatCall& call)
   if (auto fault = body.read("parallel_tool_calls", call.parallel_tool_calls)) return fault;
   if (auto fault = read_template(body, call)) return fault;
   if (auto fault = body.read("cache_salt", options.salt)) return fault;
-  return body.read("priority", {INT_MIN, INT_MAX}, call.request.priority);
+  return read_priority(body, call.request);
 }
 
 Fault read_top_logprobs(const Fields& body, ChatCall& call) {
