@@ -46,6 +46,31 @@ constexpr const char* kAsk = "POST /v1/chat/completions";
 constexpr const char* kBody =
     R"({"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1})";
 
+TEST(Server, WhileItLoadsItIsThereAndTakesNoQuestions) {
+  ServeOptions options;
+  options.http.port = 0;
+  options.log = LogForm::kOff;
+  options.model = "tiny";
+  auto server = Server::listen(std::move(options));
+  ASSERT_TRUE(server) << server.error().message;
+  ASSERT_TRUE((*server)->start_workers());
+  std::thread http([&] { (*server)->run(); });
+  for (const char* line : {"GET /health", kAsk, "POST /v1/responses", "POST /tokenize"}) {
+    const std::string got = ask(**server, line, line[0] == 'G' ? "" : kBody);
+    EXPECT_TRUE(got.starts_with("HTTP/1.1 503 ")) << line << ": " << got;
+    EXPECT_NE(got.find("\"code\":\"loading\""), std::string::npos) << line << ": " << got;
+    EXPECT_NE(got.find("Retry-After: 1\r\n"), std::string::npos) << line << ": " << got;
+  }
+  EXPECT_TRUE(ask(**server, "GET /v1/models").starts_with("HTTP/1.1 200 "));
+  auto engine = Engine::load(source_dir() + "/models/tiny");
+  EXPECT_TRUE(engine);
+  if (engine) (*server)->set_engine(*std::move(engine));
+  EXPECT_TRUE(ask(**server, "GET /health").starts_with("HTTP/1.1 200 "));
+  EXPECT_TRUE(ask(**server, kAsk, kBody).starts_with("HTTP/1.1 200 "));
+  (*server)->stop(std::chrono::milliseconds(0));
+  http.join();
+}
+
 // A server whose engine fails once spoil() has changed a file that it computes with.
 class FailingServerTest : public testing::Test {
  protected:

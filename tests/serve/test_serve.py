@@ -77,11 +77,14 @@ class Served:
         fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
+    def said(self):
+        """All of stderr so far."""
+        return os.pread(self.errors.fileno(), 1 << 24, 0).decode()  # its place is where the program writes
+
     def end(self, expected=0):
         self.process.send_signal(signal.SIGTERM)
         self.process.communicate(timeout=300)
-        self.errors.seek(0)
-        assert self.process.returncode == expected, self.errors.read()
+        assert self.process.returncode == expected, self.said()
 
 
 def wait_until(holds, seconds=60):
