@@ -4,6 +4,7 @@
 import base64
 import http.client
 import json
+import pathlib
 import re
 import shutil
 import signal
@@ -16,7 +17,7 @@ import pytest
 
 openai = pytest.importorskip("openai")
 
-from test_serve import Served, asking, program, served, wait_until  # noqa: E402, F401: fixtures
+from test_serve import ROOT, Served, asking, program, served, wait_until  # noqa: E402, F401: fixtures
 
 CHAT = "/v1/chat/completions"
 
@@ -123,3 +124,28 @@ def test_the_curl_line_that_it_prints_works(program):
         assert json.loads(answer.stdout)["choices"][0]["message"]["role"] == "assistant"
     finally:
         served.end()
+
+
+def test_a_device_that_has_failed_ends_the_program_with_1(program, tmp_path):
+    library = pathlib.Path(program).resolve().parent.parent / "lib/failing_device.so"
+    if not library.exists():
+        pytest.skip("the emulated GPU that fails is not built")
+    failed = tmp_path / "failed"
+    served = Served(program, "--device", "cuda", "-m", ROOT / "tests/fixtures/gaze",  # quick when emulated
+                    env={"FOVEA_CUDA_LIBRARY": str(library), "FOVEA_DEVICE_FAILS": str(failed)})
+    asked = json.dumps({"messages": [{"role": "user", "content": "Hello"}], "max_completion_tokens": 1})
+    assert served.request("POST", CHAT, asked)[0] == 200
+    assert served.request("GET", "/health")[0] == 200
+    failed.touch()
+    assert served.request("POST", CHAT, asked)[0] == 500
+    wait_until(lambda: "fovea: the device has failed, and the server ends: " in served.said())
+    for method, path, body in [("GET", "/health", None), ("POST", CHAT, asked)]:
+        try:
+            status, text, _ = served.request(method, path, body)
+        except (ConnectionError, http.client.HTTPException):  # on a machine so busy that the 5 s are over
+            break
+        assert status == 503 and json.loads(text)["error"]["code"] == "device_failed"
+        assert b"launch" not in text  # the reason is for the log
+    served.process.communicate(timeout=300)
+    assert served.process.returncode == 1, served.said()
+    assert "unspecified launch failure" in served.said()
