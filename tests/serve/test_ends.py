@@ -149,3 +149,33 @@ def test_a_device_that_has_failed_ends_the_program_with_1(program, tmp_path):
     served.process.communicate(timeout=300)
     assert served.process.returncode == 1, served.said()
     assert "unspecified launch failure" in served.said()
+
+
+@pytest.mark.parametrize("path, body", [
+    ("/tokenize", {"prompt": "word " * 300_000}),
+    (CHAT, {"messages": [{"role": "user", "content": "word " * 300_000}]}),
+], ids=["tokenize", "chat"])
+def test_an_answer_that_memory_was_missing_for_has_a_line_in_the_log(program, tmp_path, path, body):
+    """Each of the places that take memory for the text fails once."""
+    preload = pathlib.Path(program).resolve().parent.parent / "lib/fail_allocations.so"
+    if not preload.exists():
+        pytest.skip("the library that makes memory fail is not built")
+    asked = json.dumps(body)
+
+    def ask(flags, env):
+        served = Served(program, *flags, env={"LD_PRELOAD": str(preload), **env})
+        before = len(places.read_text().splitlines()) if places.exists() else 0
+        status, text, _ = served.request("POST", path, asked)
+        served.end()
+        return before, status, json.loads(text), served.said().splitlines()
+
+    places = tmp_path / "places"
+    before = ask([], {"FOVEA_LIST_PLACES": str(places)})[0]
+    found = [line.split()[:3] for line in places.read_text().splitlines()[before:]]
+    short = 0
+    for place in [one for one in found if one[0] == "m" and int(one[1]) >= 1_500_000][:8]:
+        _, status, answer, said = ask(["--log", "json"], {"FOVEA_FAIL_PLACE": ":".join(place)})
+        lines = [json.loads(line) for line in said if line.startswith("{")]
+        assert [(line["path"], line["status"]) for line in lines] == [(path, status)], place
+        short += status == 503 and answer["error"]["code"] == "out_of_memory"
+    assert short > 0
