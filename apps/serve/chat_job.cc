@@ -128,7 +128,6 @@ std::optional<ApiError> ChatJob::load_and_submit() {
            static_cast<int64_t>(std::time(nullptr)), serving_.options.model,
            std::string("fovea-") + version()};
   if (past_pictures_ > 0) head_.earlier_looks = remembers_ ? "kept" : "forgotten";
-  call_.request.options.enable_thinking = call_.enable_thinking;
   if (call_.stream) stream_ = make_stream(head_, call_);
   serving_.room.enter();
   runs_ = true;

@@ -115,7 +115,8 @@ std::string_view openapi_json() {
       "priority": {"type": ["integer", "null"], "minimum": -2147483648, "maximum": 2147483647,
         "description": "The lower one is handled earlier, as in vLLM"},
       "cache_salt": {"type": ["string", "null"]},
-      "chat_template_kwargs": {"type": ["object", "null"]},
+      "chat_template_kwargs": {"type": ["object", "null"],
+        "description": "What else the chat template is told; not messages, tools and other names of the prompt"},
       "fovea": {"type": ["object", "null"], "properties": {
         "budget": {"type": ["integer", "null"], "minimum": 1},
         "looks": {"type": ["integer", "null"], "minimum": 1},

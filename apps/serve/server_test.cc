@@ -114,6 +114,41 @@ TEST(Server, WhoLeavesBeforeTheEngineHasTheQuestionHasALineInTheLog) {
   EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 2) << "and no other: " << log;
 }
 
+TEST(Server, ATemplateIsToldWhatTheClientSays) {
+  const auto folder = std::filesystem::path(testing::TempDir()) / fmt::format("told_{}", getpid());
+  std::filesystem::copy(source_dir() + "/models/tiny", folder);
+  std::filesystem::permissions(folder / "chat_template.jinja", std::filesystem::perms::owner_all);
+  std::ofstream(folder / "chat_template.jinja")
+      << "{{ tone | default('no tone') }}{{ '!' * depth if depth }} {{ messages[0].content }}";
+  ServeOptions options;
+  options.http.port = 0;
+  options.log = LogForm::kOff;
+  auto server = Server::listen(std::move(options));
+  ASSERT_TRUE(server) << server.error().message;
+  auto engine = Engine::load(folder.string());
+  ASSERT_TRUE(engine) << engine.error().message;
+  (*server)->set_engine(*std::move(engine));
+  ASSERT_TRUE((*server)->start_workers());
+  std::thread http([&] { (*server)->run(); });
+  const auto told = [&](const std::string& kwargs) {
+    std::string body = kBody;
+    body.insert(1, R"("fovea": {"trace": true}, "chat_template_kwargs": )" + kwargs + ", ");
+    return ask(**server, kAsk, body);
+  };
+  const auto expect = [](const std::string& got, const std::string& must_hold) {
+    EXPECT_NE(got.find(must_hold), std::string::npos) << got;
+  };
+  expect(told("{}"), R"("prompt":"no tone Hi")");
+  expect(told(R"({"tone": "dry", "depth": 2, "unknown": [1]})"), R"("prompt":"dry!! Hi")");
+  const std::string refused = told(R"({"messages": []})");
+  EXPECT_TRUE(refused.starts_with("HTTP/1.1 400 "));
+  expect(refused, R"("param":"chat_template_kwargs.messages")");
+  (*server)->stop(std::chrono::milliseconds(0));
+  http.join();
+  server->reset();
+  std::filesystem::remove_all(folder);
+}
+
 // A server whose engine fails once spoil() has changed a file that it computes with.
 class FailingServerTest : public testing::Test {
  protected:

@@ -13,6 +13,7 @@
 
 #include "base/json.h"
 #include "base/text.h"
+#include "language/template_options.h"
 
 namespace fovea::serve {
 namespace {
@@ -138,10 +139,17 @@ Fault read_template(const Fields& body, ChatCall& call) {
   auto object = body.object("chat_template_kwargs");
   if (auto* error = std::get_if<ApiError>(&object)) return *error;
   if (std::get<Json*>(object) == nullptr) return {};
-  const Fields kwargs(*std::get<Json*>(object), "chat_template_kwargs");
+  Json& given = *std::get<Json*>(object);
+  const Fields kwargs(given, "chat_template_kwargs");
+  AskOptions& options = call.request.options;
   bool thinks = false;
   if (auto fault = kwargs.read("enable_thinking", thinks)) return fault;
-  if (kwargs.has("enable_thinking")) call.enable_thinking = thinks;
+  if (kwargs.has("enable_thinking")) options.enable_thinking = thinks;
+  given.erase("enable_thinking");
+  for (const auto& [name, value] : given.items())
+    if (is_reserved_template_name(name))
+      return kwargs.wrong(name, "the name is the prompt's own; leave it out");
+  if (!given.empty()) options.template_options = json_text(given);
   return {};
 }
 
