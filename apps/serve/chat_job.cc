@@ -45,6 +45,7 @@ ChatJob::~ChatJob() {
   // then.
   session_.reset();
   engine_.reset();
+  note_unanswered();
   leave_queue();
   --serving_.jobs;
 }
@@ -75,6 +76,7 @@ ChatJob::Step ChatJob::try_to(Work work) {
     refuse(std::get<ApiError>(next));
   } catch (const std::bad_alloc&) {
     exchange_->reply({.status = 503, .body = std::string(kOutOfMemoryBody)});
+    unanswered_ = 503;
   }
   return Step::kNothing;
 }
@@ -126,7 +128,6 @@ std::optional<ApiError> ChatJob::load_and_submit() {
            static_cast<int64_t>(std::time(nullptr)), serving_.options.model,
            std::string("fovea-") + version()};
   if (past_pictures_ > 0) head_.earlier_looks = remembers_ ? "kept" : "forgotten";
-  call_.request.options.enable_thinking = call_.enable_thinking;
   if (call_.stream) stream_ = make_stream(head_, call_);
   serving_.room.enter();
   runs_ = true;
@@ -312,7 +313,7 @@ void ChatJob::refuse(const ApiError& error, const std::string& for_log) {
   }
 }
 
-void ChatJob::note(int status, const Answer* answer, const std::string& error) const {
+void ChatJob::note(int status, const Answer* answer, const std::string& error) {
   serving_.metrics.add_status(streaming_ ? 200 : status);  // its head was out before that
   const HttpRequest& request = exchange_->request();
   LogLine line{request.client, request.method, request.path, status};
@@ -324,6 +325,21 @@ void ChatJob::note(int status, const Answer* answer, const std::string& error) c
   }
   line.error = error;
   write_log(serving_.options.log, line);
+  noted_ = true;
+}
+
+// Of what ended elsewhere than in an answer or a refusal. Where memory has no room for a line
+// either, there is none.
+void ChatJob::note_unanswered() noexcept {
+  if (noted_) return;
+  try {
+    if (gone_)
+      note(kClientLeft, nullptr, "the client went away before the engine had its question");
+    else
+      note(unanswered_, nullptr, unanswered_ == 503 ? "out of memory" : "it was left unanswered");
+  } catch (...) {
+    return;
+  }
 }
 
 }  // namespace fovea::serve

@@ -96,7 +96,8 @@ class ChatJob : public std::enable_shared_from_this<ChatJob> {
   void put_conversation_back();
   void leave_queue();
   void refuse(const ApiError& error, const std::string& for_log = "");
-  void note(int status, const Answer* answer, const std::string& error = "") const;
+  void note(int status, const Answer* answer, const std::string& error = "");
+  void note_unanswered() noexcept;
 
   Serving& serving_;
   const Api api_;
@@ -121,6 +122,8 @@ class ChatJob : public std::enable_shared_from_this<ChatJob> {
   size_t past_pictures_ = 0;  // of what was said before
   bool adds_pictures_ = false;
   bool prepares_end_ = false;
+  bool noted_ = false;      // it has its line of the log
+  int unanswered_ = 500;    // what HTTP says where nothing else is said
   bool was_first_ = false;  // it has been tried, and goes before those that came later
   bool was_alone_ = false;  // when it was tried last
 };

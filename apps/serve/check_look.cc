@@ -32,6 +32,7 @@ constexpr Beginning kBeginnings[] = {
     {"kv ", "fovea.kv"},
     {"relook ", "fovea.relook"},
     {"coupling map", "fovea.regions"},
+    {"template_options", "chat_template_kwargs"},
     {"tools", "tools"},
     {"tool_calls", "messages"},
 };

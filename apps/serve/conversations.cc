@@ -43,7 +43,9 @@ Digest digest_of_messages(const ConversationScope& conversation,
       .value(options.keep)
       .text(options.forget)
       .text(options.kv)
-      .text(options.tools);
+      .text(options.tools)
+      .value(options.enable_thinking ? int{*options.enable_thinking} : -1)
+      .text(options.template_options);
   for (const Message& message : messages) {
     const auto nothing = std::count_if(message.parts.begin(), message.parts.end(), is_nothing);
     hasher.text(message.role).value(message.parts.size() - static_cast<size_t>(nothing));

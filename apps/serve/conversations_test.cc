@@ -84,6 +84,12 @@ TEST(Conversations, AreToldApartByEverythingThatMatters) {
   options.text_attention = "local3";
   add(0, options, said);
   options = {};
+  options.enable_thinking = false;
+  add(0, options, said);
+  options = {};
+  options.template_options = R"({"tone":"dry"})";
+  add(0, options, said);
+  options = {};
   auto other = said;
   other[0].parts[0].image = 1;
   add(0, options, other);
@@ -94,9 +100,9 @@ TEST(Conversations, AreToldApartByEverythingThatMatters) {
   other[0].parts = {{0, ""}, {-1, "Wh"}, {-1, "at?"}};
   add(0, options, other);
   add(0, options, std::span(said).first(1));
-  EXPECT_EQ(seen.size(), 10u);
+  EXPECT_EQ(seen.size(), 12u);
   add(0, options, said);
-  EXPECT_EQ(seen.size(), 10u);
+  EXPECT_EQ(seen.size(), 12u);
 }
 
 TEST(Conversations, TheQuestionBeginsAfterTheLastAnswer) {

@@ -8,6 +8,10 @@
 
 namespace fovea::serve {
 
+// The status in the log of a request whose client left before there was anything to answer, as
+// nginx has it; no client sees it.
+inline constexpr int kClientLeft = 499;
+
 enum class LogForm { kOff, kText, kJson };
 
 struct LogLine {

@@ -108,6 +108,7 @@ struct Server::State {
   void detokenize(Call& call);
   void see(Call& call);
 
+  void note(const Call& call, int status, std::string_view error = "");
   void answer(Call& call, HttpReply reply);
   bool is_full(Call& call);
   void refuse(Call& call, const ApiError& error);
@@ -214,13 +215,20 @@ void Server::State::look_at_device() {
   device_failure = works.error().message;
 }
 
-void Server::State::answer(Call& call, HttpReply reply) {
-  serving.metrics.add_status(reply.status);
+// Those who watch the server ask for its health and its metrics all the time: they have no line.
+void Server::State::note(const Call& call, int status, std::string_view error) {
+  serving.metrics.add_status(status);
   const HttpRequest& request = call.request;
-  LogLine line{request.client, request.method, request.path, reply.status};
+  if (request.path == "/health" || request.path == "/metrics") return;
+  LogLine line{request.client, request.method, request.path, status};
   line.ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - call.start)
                 .count();
-  if (request.path != "/health" && request.path != "/metrics") write_log(serving.options.log, line);
+  line.error = std::string(error);
+  write_log(serving.options.log, line);
+}
+
+void Server::State::answer(Call& call, HttpReply reply) {
+  note(call, reply.status);
   reply.fields.insert(reply.fields.end(), call.fields.begin(), call.fields.end());
   call.exchange->reply(std::move(reply));
 }
@@ -252,15 +260,16 @@ void Server::State::later(Call& call, Work work) {
   workers.add(
       [this, call, gone, work = std::move(work), counted = Counted(serving.accepted)]() mutable {
         try {
-          if (*gone) return;
+          if (*gone) return note(call, kClientLeft, "the client went away");
           auto made = work(call.request, *gone);
-          if (*gone) return;
+          if (*gone) return note(call, kClientLeft, "the client went away");
           if (const auto* error = std::get_if<ApiError>(&made))
             refuse(call, *error);
           else
             answer(call, {.status = 200, .body = std::move(std::get<std::string>(made))});
         } catch (const std::bad_alloc&) {
           call.exchange->reply({.status = 503, .body = std::string(kOutOfMemoryBody)});
+          note(call, 503, "out of memory");
         }
       });
 }

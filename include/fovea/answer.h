@@ -107,6 +107,9 @@ struct AskOptions {
   std::string tools;
   // For chat templates that ask whether the model is to think first; not given: their own default.
   std::optional<bool> enable_thinking = std::nullopt;
+  // What else the chat template is told, by names that it knows: a JSON object; empty: nothing.
+  // Names that are the prompt's own (messages, tools, ...) are refused.
+  std::string template_options;
   // Special tokens (<|im_end|>, ...) written in a question, a system text, an earlier message or
   // tools are text like any other. On: they are tokens, as in transformers.
   bool allow_special = false;

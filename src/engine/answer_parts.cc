@@ -14,6 +14,7 @@
 #include "engine/generate.h"
 #include "engine/look.h"
 #include "language/chat_tools.h"
+#include "language/template_options.h"
 #include "weights/memory_need.h"
 
 namespace fovea {
@@ -59,7 +60,8 @@ std::string question_of(std::span<const Message> messages) {
   return asked == messages.rend() ? "" : text_of(*asked);
 }
 
-Status check_all_tools(std::span<const Message> messages, const AskOptions& options) {
+Status check_all_json(std::span<const Message> messages, const AskOptions& options) {
+  if (auto checked = check_template_options(options.template_options); !checked) return checked;
   if (!options.tools.empty())
     if (auto checked = check_tools("tools", options.tools); !checked) return checked;
   for (const Message& message : messages) {
@@ -153,7 +155,7 @@ std::vector<Message> with_system(std::span<const Message> messages, const std::s
 Status check_ask(const Model& model, std::span<const Message> messages, const AskOptions& options) {
   if (messages.empty() || (messages.back().role != "user" && messages.back().role != "tool"))
     return bad_input("a conversation must end with a message of the user or of a tool");
-  if (auto checked = check_all_tools(messages, options); !checked) return checked;
+  if (auto checked = check_all_json(messages, options); !checked) return checked;
   if (options.max_tokens < 1)
     return bad_input(fmt::format("max_tokens {}: give 1 or more", options.max_tokens));
   if (const auto maker = find_maker(options.plan); !maker) return maker.error();

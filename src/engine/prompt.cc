@@ -216,6 +216,7 @@ Result<TokenPrompt> make_token_prompt(const PromptInput& input) {
   const ChatOptions how{.enable_thinking = input.options.enable_thinking,
                         .allow_special = input.options.allow_special,
                         .tools = input.options.tools,
+                        .template_options = input.options.template_options,
                         .keep_going = input.keep_going};
   auto written = make_prompt(words.chat, words.tokenizer, conversation.chat(), how);
   if (!written) return written.error();
@@ -246,7 +247,7 @@ Result<TokenPrompt> make_token_prompt(const PromptInput& input) {
 }
 
 bool TextCount::must_be_counted() const {
-  const bool has_json = !options_.tools.empty() ||
+  const bool has_json = !options_.tools.empty() || !options_.template_options.empty() ||
                         std::any_of(turns_.begin(), turns_.end(), [](const Message& message) {
                           return !message.tool_calls.empty();
                         });
@@ -254,7 +255,7 @@ bool TextCount::must_be_counted() const {
 }
 
 int64_t TextCount::bytes() const {
-  size_t bytes = options_.tools.size();
+  size_t bytes = options_.tools.size() + options_.template_options.size();
   for (const Message& message : turns_) {
     bytes += message.tool_calls.size();
     for (const Part& part : message.parts) bytes += part.text.size();
@@ -288,6 +289,7 @@ Result<int64_t> TextCount::count() const {
                                    {.enable_thinking = options_.enable_thinking,
                                     .allow_special = options_.allow_special,
                                     .tools = options_.tools,
+                                    .template_options = options_.template_options,
                                     .keep_going = keep_going});
   if (!written) return written.error();
   return static_cast<int64_t>(written->ids.size() - written->images.size());

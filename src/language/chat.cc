@@ -12,6 +12,7 @@
 #include "base/read_file.h"
 #include "language/chat_tools.h"
 #include "language/template/value.h"
+#include "language/template_options.h"
 #include "language/tokenizer/unicode.h"
 
 namespace fovea {
@@ -213,6 +214,11 @@ Result<SourcedText> ChatFormat::render_template(std::span<const ChatMessage> mes
                                    {"tools", std::move(tools)},
                                    {"documents", jinja::None{}},
                                    {"add_generation_prompt", options.add_generation_prompt}};
+  auto others = template_options(options.template_options, source);
+  if (!others) return others.error();
+  for (auto& [name, value] : *others)
+    if (!options.enable_thinking || name != "enable_thinking")
+      variables.emplace_back(name, std::move(value));
   if (options.enable_thinking) variables.emplace_back("enable_thinking", *options.enable_thinking);
   for (const auto& [name, token] : special_) variables.emplace_back(name, valid(token));
   return template_->render_sourced(variables, {.keep_going = options.keep_going});

@@ -54,7 +54,8 @@ struct ChatOptions {
   // <|image_pad|>, ...) that are written in them stay text, whatever the template does with them.
   // On: they become tokens, as in transformers.
   bool allow_special = false;
-  std::string tools;  // that may be called: a JSON list, as in OpenAI's API; empty: none
+  std::string tools;             // that may be called: a JSON list, as in OpenAI's API; empty: none
+  std::string template_options;  // what else the template is told: a JSON object; empty: nothing
   std::function<bool()> keep_going = nullptr;  // asked while it works; false ends it with an error
 };
 

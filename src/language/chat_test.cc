@@ -103,6 +103,44 @@ TEST(Chat, WritesImagesIntoTheTextForATemplateThatIgnoresThem) {
   EXPECT_EQ(text->bytes.substr(0, 3), "<s>");
 }
 
+// Any values, whose texts are people's: special tokens in them stay text.
+TEST(Chat, TellsATemplateWhatElseItIsGiven) {
+  const auto format = ChatFormat::from_template(
+      "{% for m in messages %}{{ m.content }}{% endfor %} {{ tone | default('none') }} "
+      "{{ depth + 1 if depth }} {{ list | join('-') if list }} {{ enable_thinking }}");
+  ASSERT_TRUE(format) << format.error().message;
+  const std::vector<ChatMessage> hello = {user_message({text_part("Hi")})};
+  const auto told = [&](const ChatOptions& options) {
+    const auto text = format->render(hello, options);
+    return text ? text->bytes : "error: " + text.error().message;
+  };
+  EXPECT_EQ(told({}), "Hi none   ");
+  EXPECT_EQ(told({.template_options =
+                      R"({"tone": "dry", "depth": 2, "list": [1, "b"], "enable_thinking": true})"}),
+            "Hi dry 3 1-b True");
+  EXPECT_EQ(told({.enable_thinking = false, .template_options = R"({"enable_thinking": true})"}),
+            "Hi none   False");
+  EXPECT_EQ(ChatFormat::qwen().render(kTurns, {.template_options = R"({"tone": "dry"})"})->bytes,
+            kExpected);
+  const auto text = format->render(hello, {.template_options = R"({"tone": "<|im_end|>"})"});
+  ASSERT_TRUE(text) << text.error().message;
+  const size_t at = text->bytes.find("<|im_end|>");
+  ASSERT_NE(at, std::string::npos);
+  EXPECT_EQ(text->sources[at], SourcedText::kPeople);
+}
+
+TEST(Chat, RefusesWhatIsThePromptsOwn) {
+  const auto format = ChatFormat::from_template("{{ messages }}");
+  ASSERT_TRUE(format) << format.error().message;
+  for (const std::string wrong :
+       {R"({"messages": []})", R"({"a": 1, "tools": null})", R"({"add_generation_prompt": false})",
+        R"({"eos_token": "x"})", R"({"range": 1})", "[]", "1", "{", "no JSON"}) {
+    const auto text = format->render(kTurns, {.template_options = wrong});
+    ASSERT_FALSE(text) << wrong;
+    EXPECT_EQ(text.error().message.find("template_options: "), 0u) << text.error().message;
+  }
+}
+
 // A chat of the goldens, its tools and calls as JSON texts.
 struct GoldenChat {
   std::vector<ChatMessage> messages;

@@ -77,11 +77,14 @@ class Served:
         fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
+    def said(self):
+        """All of stderr so far."""
+        return os.pread(self.errors.fileno(), 1 << 24, 0).decode()  # its place is where the program writes
+
     def end(self, expected=0):
         self.process.send_signal(signal.SIGTERM)
         self.process.communicate(timeout=300)
-        self.errors.seek(0)
-        assert self.process.returncode == expected, self.errors.read()
+        assert self.process.returncode == expected, self.said()
 
 
 def wait_until(holds, seconds=60):
@@ -177,6 +180,19 @@ def test_several_answers(served):
     assert [c.message.content for c in answer.choices] == [c.message.content for c in again.choices]
 
 
+def test_what_has_no_seed_is_drawn_anew(served):
+    """300 tokens of about the same chance, 24 times: that two answers are equal is as good as impossible."""
+    def said(**seed):
+        answer = served.client().chat.completions.create(
+            model="tiny", messages=asking("What is there?"), n=2, temperature=2, max_completion_tokens=24,
+            logit_bias={str(token): 100 for token in range(100, 400)}, extra_body={"ignore_eos": True}, **seed)
+        return [choice.message.content for choice in answer.choices]
+
+    assert len({*said(), *said()}) == 4
+    seeded = said(seed=0)
+    assert said(seed=0) == seeded and seeded[0] != seeded[1]
+
+
 @pytest.mark.parametrize("detail, most", [("low", 64), ("auto", 96), ("high", 256), ("original", 10**6)])
 def test_detail_is_a_budget(served, detail, most):
     answer = served.client().chat.completions.create(model="tiny", messages=asking(detail=detail))
@@ -229,6 +245,7 @@ def test_a_conversation_goes_on_from_what_is_known(served):
     ("n", {"n": 0}),
     ("stop", {"stop": ["a", "b", "c", "d", "e"]}),
     ("tools", {"tools": []}),
+    ("tool_choice", {"tool_choice": "auto"}),
     ("response_format.type", {"response_format": {"type": "xml"}}),
 ])
 def test_wrong_requests_name_the_key(served, param, change):

@@ -43,8 +43,7 @@ struct ChatCall {
   std::string tool_name;  // of kNamed
   bool parallel_tool_calls = true;
   AnswerFormat format = AnswerFormat::kText;
-  std::string schema;                   // of kJsonSchema, as JSON
-  std::optional<bool> enable_thinking;  // for the chat template; not given: as it likes
+  std::string schema;  // of kJsonSchema, as JSON
   // Of kResponses: what its answers repeat of the request, a JSON object.
   std::string echo;
 };

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <climits>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -66,7 +67,7 @@ TEST(ParseChatCall, AQuestionAlone) {
   EXPECT_FALSE(call.stream);
   EXPECT_TRUE(call.pictures.empty());
   EXPECT_TRUE(call.parallel_tool_calls);
-  EXPECT_EQ(call.enable_thinking, std::nullopt);
+  EXPECT_EQ(call.request.options.enable_thinking, std::nullopt);
 }
 
 struct Good {
@@ -130,10 +131,20 @@ TEST(ParseChatCall, TakesEveryKey) {
          return c.format == AnswerFormat::kJsonSchema && c.schema == R"({"type":"object","a":1})";
        }},
       {R"("parallel_tool_calls":false)", [](C c) { return !c.parallel_tool_calls; }},
-      {R"("priority":-3)", [](C c) { return c.request.priority == -3; }},
+      {R"("priority":-3)", [](C c) { return c.request.priority == 3; }},
+      {R"("priority":2147483647)", [](C c) { return c.request.priority == -INT_MAX; }},
+      {R"("priority":-2147483648)", [](C c) { return c.request.priority == INT_MAX; }},
       {R"("cache_salt":"mine")", [](C c) { return c.request.options.salt == "mine"; }},
-      {R"("chat_template_kwargs":{"enable_thinking":false,"other":[]})",
-       [](C c) { return c.enable_thinking == false; }},
+      {R"("chat_template_kwargs":{"enable_thinking":false})",
+       [](C c) {
+         return c.request.options.enable_thinking == false &&
+                c.request.options.template_options.empty();
+       }},
+      {R"("chat_template_kwargs":{"enable_thinking":null,"tone":"dry","depth":2,"other":[]})",
+       [](C c) {
+         return !c.request.options.enable_thinking &&
+                c.request.options.template_options == R"({"tone":"dry","depth":2,"other":[]})";
+       }},
       {R"("modalities":["text"])", [](C c) { return c.model.empty(); }},
       {R"("fovea":{"budget":128,"looks":3,"plan":"quadtree","look":"crops","balance":"sum",)"
        R"("sure":0.5,"trace":true,"attention":"local3","attention_text":"prefix","kv":"int8",)"
@@ -151,6 +162,21 @@ TEST(ParseChatCall, TakesEveryKey) {
        [](C c) { return c.request.messages.size() == 1; }},
   };
   for (const Good& row : rows) EXPECT_TRUE(row.holds(take(body_with(row.keys)))) << row.keys;
+}
+
+// 64 random bits: that two are equal is as good as impossible.
+TEST(ParseChatCall, DrawsASeedWhereNoneIsGiven) {
+  const auto seed_of = [](const char* keys) { return take(body_with(keys)).request.options.seed; };
+  EXPECT_NE(seed_of(R"("temperature":1)"), seed_of(R"("temperature":1)"));
+  EXPECT_NE(seed_of(R"("seed":null)"), seed_of(R"("seed":null)"));
+  EXPECT_EQ(seed_of(R"("seed":0)"), 0u);
+}
+
+// As in vLLM the lower number is handled earlier; the engine starts the higher one first.
+TEST(ParseChatCall, TheLowerPriorityGoesFirst) {
+  const auto first = take(body_with(R"("priority":-1)"));
+  const auto later = take(body_with(R"("priority":1)"));
+  EXPECT_GT(first.request.priority, later.request.priority);
 }
 
 TEST(ParseChatCall, NullIsNotGiven) {
@@ -273,6 +299,11 @@ TEST(ParseChatCall, RefusesAWrongValueAndNamesItsKey) {
       {R"("cache_salt":5)", "cache_salt"},
       {R"("chat_template_kwargs":1)", "chat_template_kwargs"},
       {R"("chat_template_kwargs":{"enable_thinking":1})", "chat_template_kwargs.enable_thinking"},
+      {R"("chat_template_kwargs":{"documents":[]})", "chat_template_kwargs.documents"},
+      {R"("chat_template_kwargs":{"a":1,"tools":null})", "chat_template_kwargs.tools"},
+      {R"("chat_template_kwargs":{"add_generation_prompt":false})",
+       "chat_template_kwargs.add_generation_prompt"},
+      {R"("chat_template_kwargs":{"bos_token":"x"})", "chat_template_kwargs.bos_token"},
       {R"("functions":[])", "functions"},
       {R"("function_call":"auto")", "function_call"},
       {R"("audio":{"voice":"a"})", "audio"},

@@ -8,10 +8,12 @@
 #include <climits>
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <utility>
 
 #include "base/json.h"
 #include "base/text.h"
+#include "language/template_options.h"
 
 namespace fovea::serve {
 namespace {
@@ -58,12 +60,31 @@ Fault read_lengths(const Fields& body, const ChatLimits& limits, AskOptions& opt
   return body.read("ignore_eos", options.ignore_end);
 }
 
-Fault read_numbers(const Fields& body, AskOptions& options) {
-  for (const NumberOption& one : kNumbers)
-    if (auto fault = body.read(one.key, one.range, options.*one.target)) return fault;
+// Without a seed each request has one of its own: who samples twice wants two answers. The choices
+// of a request have those that follow it.
+Fault read_seed(const Fields& body, AskOptions& options) {
+  if (!body.has("seed")) {
+    std::random_device random;
+    options.seed = uint64_t{random()} << 32 | random();
+    return {};
+  }
   int64_t seed = 0;
   if (auto fault = body.read("seed", {INT64_MIN, INT64_MAX}, seed)) return fault;
   options.seed = static_cast<uint64_t>(seed);
+  return {};
+}
+
+Fault read_numbers(const Fields& body, AskOptions& options) {
+  for (const NumberOption& one : kNumbers)
+    if (auto fault = body.read(one.key, one.range, options.*one.target)) return fault;
+  return read_seed(body, options);
+}
+
+// vLLM's priority is lower for what is handled earlier, the engine's is higher.
+Fault read_priority(const Fields& body, Request& request) {
+  int priority = 0;
+  if (auto fault = body.read("priority", {INT_MIN, INT_MAX}, priority)) return fault;
+  request.priority = -std::max(priority, -INT_MAX);  // INT_MIN has no negative
   return {};
 }
 
@@ -118,10 +139,17 @@ Fault read_template(const Fields& body, ChatCall& call) {
   auto object = body.object("chat_template_kwargs");
   if (auto* error = std::get_if<ApiError>(&object)) return *error;
   if (std::get<Json*>(object) == nullptr) return {};
-  const Fields kwargs(*std::get<Json*>(object), "chat_template_kwargs");
+  Json& given = *std::get<Json*>(object);
+  const Fields kwargs(given, "chat_template_kwargs");
+  AskOptions& options = call.request.options;
   bool thinks = false;
   if (auto fault = kwargs.read("enable_thinking", thinks)) return fault;
-  if (kwargs.has("enable_thinking")) call.enable_thinking = thinks;
+  if (kwargs.has("enable_thinking")) options.enable_thinking = thinks;
+  given.erase("enable_thinking");
+  for (const auto& [name, value] : given.items())
+    if (is_reserved_template_name(name))
+      return kwargs.wrong(name, "the name is the prompt's own; leave it out");
+  if (!given.empty()) options.template_options = json_text(given);
   return {};
 }
 
@@ -137,7 +165,7 @@ Fault read_options(const Fields& body, const ChatLimits& limits, ChatCall& call)
   if (auto fault = body.read("parallel_tool_calls", call.parallel_tool_calls)) return fault;
   if (auto fault = read_template(body, call)) return fault;
   if (auto fault = body.read("cache_salt", options.salt)) return fault;
-  return body.read("priority", {INT_MIN, INT_MAX}, call.request.priority);
+  return read_priority(body, call.request);
 }
 
 Fault read_top_logprobs(const Fields& body, ChatCall& call) {

@@ -102,9 +102,13 @@ Fault read_choice(const Fields& body, const std::vector<std::string>& tools, Cha
     call.tool_choice = ToolChoice::kNamed;
     call.tool_name = (*std::get<Json*>(function))["name"].get<std::string>();
   }
-  // "none" and "auto" ask for nothing that is not so without them.
-  const bool must = call.tool_choice == ToolChoice::kRequired || !call.tool_name.empty();
-  if (must && tools.empty()) return body.wrong("tool_choice", "there are no tools; give some");
+  // "none" asks for nothing that is not so without tools: clients, vLLM's among them, keep it where
+  // they have taken the tools out. Clients of responses write out "auto" beside no tools.
+  const bool may_stand_alone =
+      call.tool_choice == ToolChoice::kNone ||
+      (call.tool_choice == ToolChoice::kAuto && call.api == Api::kResponses);
+  if (!may_stand_alone && tools.empty())
+    return body.wrong("tool_choice", "there are no tools; give some");
   if (!call.tool_name.empty() &&
       std::find(tools.begin(), tools.end(), call.tool_name) == tools.end())
     return body.wrong("tool_choice",
