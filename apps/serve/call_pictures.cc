@@ -17,6 +17,22 @@ Digest digest_of_file(std::span<const uint8_t> file) {
 
 }  // namespace
 
+ApiResult<CallPictures::File> CallPictures::read_file(PictureName& name,
+                                                      const PictureLimits& limits) {
+  if (!name.long_url.empty()) {
+    auto in_place = read_data_url_in_place(name.long_url, limits, name.param);
+    if (auto* error = std::get_if<ApiError>(&in_place)) return std::move(*error);
+    name.long_url = {};
+    return File{std::move(name.body), std::get<std::span<const uint8_t>>(in_place)};
+  }
+  auto read = read_picture(name.url, limits, name.param);
+  if (auto* error = std::get_if<ApiError>(&read)) return std::move(*error);
+  std::string().swap(name.url);  // nobody reads it again
+  const auto owner =
+      std::make_shared<const std::vector<uint8_t>>(std::move(std::get<std::vector<uint8_t>>(read)));
+  return File{owner, *owner};
+}
+
 std::optional<ApiError> CallPictures::load(ChatCall& call, const Source& source,
                                            const std::atomic<bool>& gone) {
   int64_t pixels = 0;
@@ -36,8 +52,8 @@ std::optional<ApiError> CallPictures::load(ChatCall& call, const Source& source,
   for (PictureName& name : call.pictures) {
     if (gone) return std::nullopt;
     StoredPicture picture;
-    std::vector<uint8_t> file;
-    if (name.url.empty()) {
+    File file;
+    if (name.url.empty() && name.long_url.empty()) {
       auto stored = source.store.find(source.key, name.uuid);
       if (!stored)
         return wrong_param(name.param, "no picture with this uuid was sent; send it with its url",
@@ -45,18 +61,17 @@ std::optional<ApiError> CallPictures::load(ChatCall& call, const Source& source,
       picture = std::move(*stored);
       if (auto error = check(picture.image.size.pixels(), name.param)) return error;
     } else {
-      auto read = read_picture(name.url, source.limits, name.param);
+      auto read = read_file(name, source.limits);
       if (auto* error = std::get_if<ApiError>(&read)) return std::move(*error);
-      file = std::move(std::get<std::vector<uint8_t>>(read));
-      std::string().swap(name.url);  // megabytes that nobody reads again
-      if (auto error = check(pixels_of(file, source.limits), name.param)) return error;
-      auto decoded = decode_picture(file, source.limits, name.param);
+      file = std::move(std::get<File>(read));
+      if (auto error = check(pixels_of(file.bytes, source.limits), name.param)) return error;
+      auto decoded = decode_picture(file.bytes, source.limits, name.param);
       if (auto* error = std::get_if<ApiError>(&decoded)) return std::move(*error);
       picture.image = std::move(std::get<Image>(decoded));
     }
-    if (!file.empty() && !name.uuid.empty()) {
-      picture.digest = digest_of_file(file);
-      std::vector<uint8_t>().swap(file);
+    if (!file.bytes.empty() && !name.uuid.empty()) {
+      picture.digest = digest_of_file(file.bytes);
+      file = {};
       source.store.keep(source.key, name.uuid, picture);
     }
     if (!name.regions.empty()) {
@@ -74,7 +89,7 @@ std::optional<ApiError> CallPictures::load(ChatCall& call, const Source& source,
 std::span<const Digest> CallPictures::digests() {
   std::call_once(are_known_, [this] {
     for (size_t i = 0; i < digests_.size(); ++i)
-      if (!files_[i].empty()) digests_[i] = digest_of_file(files_[i]);
+      if (!files_[i].bytes.empty()) digests_[i] = digest_of_file(files_[i].bytes);
     files_.clear();
   });
   return digests_;

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -44,8 +45,15 @@ class CallPictures {
   std::span<const Digest> digests();
 
  private:
+  // A picture's file, in memory of its own or in the request's body.
+  struct File {
+    std::shared_ptr<const void> owner;
+    std::span<const uint8_t> bytes;
+  };
+  static ApiResult<File> read_file(PictureName& name, const PictureLimits& limits);
+
   std::vector<Digest> digests_;
-  std::vector<std::vector<uint8_t>> files_;  // empty for those whose digest is known
+  std::vector<File> files_;  // empty for those whose digest is known
   std::once_flag are_known_;
   PictureRoom::Share share_;
 };

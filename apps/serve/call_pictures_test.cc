@@ -3,6 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
 #include "places.h"
 #include "serve/small_calls.h"
 
@@ -15,8 +21,22 @@ const std::string kUrl = "file://" + kFolder + "/rgb-8.png";
 
 ChatCall call_of(int pictures) {
   ChatCall call;
-  for (int i = 0; i < pictures; ++i) call.pictures.push_back({kUrl, "", kParam, {}});
+  for (int i = 0; i < pictures; ++i) call.pictures.push_back({.url = kUrl, .param = kParam});
   return call;
+}
+
+std::string base64_of(const std::vector<uint8_t>& bytes) {
+  static constexpr char kLetters[] =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text;
+  uint32_t held = 0;
+  int bits = 0;
+  for (const uint8_t byte : bytes) {
+    held = held << 8 | byte;
+    for (bits += 8; bits >= 6; bits -= 6) text += kLetters[held >> (bits - 6) & 63];
+  }
+  if (bits > 0) text += kLetters[held << (6 - bits) & 63];
+  return text;
 }
 
 int64_t bytes_of_one() { return load_image(kFolder + "/rgb-8.png")->size.pixels() * 3; }
@@ -41,6 +61,33 @@ TEST(CallPictures, TakeRoomForTheirPixelsUntilItIsGivenBack) {
   }
   first.give_room_back();
   EXPECT_EQ(room.taken(), 0);
+}
+
+// One is in the body of the request, one in a file; both are the same picture.
+TEST(CallPictures, AreReadWhereTheyStandInTheBody) {
+  const PictureLimits limits{.hosts = {}, .folder = kFolder};
+  PictureStore store;
+  PictureRoom room(int64_t{1} << 30);
+  const std::atomic<bool> gone = false;
+  const auto read = read_picture(kUrl, limits, kParam);
+  const auto& file = std::get<std::vector<uint8_t>>(read);
+  ChatCall call = call_of(2);
+  PictureName& first = call.pictures[0];
+  first.url.clear();
+  first.body = std::make_shared<std::string>("data:image/png;base64," + base64_of(file));
+  first.long_url = *first.body;
+  const std::weak_ptr<std::string> body = first.body;
+  CallPictures pictures;
+  EXPECT_FALSE(pictures.load(call, {store, 0, limits, 1 << 20, room}, gone));
+  ASSERT_EQ(pictures.images.size(), 2u);
+  EXPECT_EQ(pictures.images[0].rgb, pictures.images[1].rgb);
+  ASSERT_FALSE(body.expired());
+  EXPECT_EQ(body.lock()->compare(22, file.size(), reinterpret_cast<const char*>(file.data()),
+                                 file.size()),
+            0)
+      << "it was decoded elsewhere";
+  EXPECT_EQ(pictures.digests()[0], pictures.digests()[1]);
+  EXPECT_TRUE(body.expired()) << "nobody reads the file again";
 }
 
 TEST(CallPictures, ThatAreTooManyAreRefusedBeforeTheyAreDecoded) {

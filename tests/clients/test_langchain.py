@@ -2,10 +2,13 @@
 """LangChain's own tests of chat models, over the program's server: tools/client_suites langchain"""
 
 import json
+import pathlib
 import signal
 import subprocess
+import types
 import urllib.request
 
+import langchain_tests.integration_tests.chat_models as chat_models
 import pytest
 from langchain_openai import ChatOpenAI
 from langchain_tests.integration_tests import ChatModelIntegrationTests
@@ -22,6 +25,20 @@ def server(request):
     yield
     process.send_signal(signal.SIGTERM)
     assert process.wait(timeout=60) == 0
+
+
+SCENE = pathlib.Path(__file__).resolve().parents[1] / "fixtures/gaze/scene.png"
+
+
+@pytest.fixture(autouse=True)
+def local_picture(monkeypatch):
+    """What the tests would fetch from the internet and send to the server; another file is not known."""
+
+    def get(url, **_):
+        assert url.endswith(".png"), f"{url} is no picture"
+        return types.SimpleNamespace(content=SCENE.read_bytes())
+
+    monkeypatch.setattr(chat_models, "httpx", types.SimpleNamespace(get=get))
 
 
 class TestFovea(ChatModelIntegrationTests):
@@ -41,7 +58,15 @@ class TestFovea(ChatModelIntegrationTests):
                 "max_retries": 0, "stream_usage": True, "logit_bias": {self.quote: 100}}
 
     @property
+    def supports_json_mode(self):
+        return True
+
+    @property
     def supports_image_inputs(self):
+        return True
+
+    @property
+    def supports_image_tool_message(self):
         return True
 
     @property

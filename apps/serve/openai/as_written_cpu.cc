@@ -17,24 +17,23 @@ HWY_BEFORE_NAMESPACE();
 namespace fovea::serve::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// The number of characters that were looked at, none of which is odd; -1 where one is.
-int64_t look_at_vectors(const char* HWY_RESTRICT text, size_t size) {
+// The characters of the vectors before the first that has an odd one.
+size_t look_at_vectors(const char* HWY_RESTRICT text, size_t size) {
   const hn::ScalableTag<uint8_t> d;
   const size_t lanes = hn::Lanes(d);
   const auto space = hn::Set(d, uint8_t{0x20});
   const auto last = hn::Set(d, uint8_t{0x7e - 0x20});
   const auto slash = hn::Set(d, uint8_t{'\\'});
   const auto quote = hn::Set(d, uint8_t{'"'});
-  auto odd = hn::Zero(d);
   size_t done = 0;
   for (; done + lanes <= size; done += lanes) {
     const auto read = hn::LoadU(d, reinterpret_cast<const uint8_t*>(text) + done);
     // Of unsigned numbers: what is below a space becomes large.
     const auto outside = hn::Lt(last, hn::Sub(read, space));
     const auto escaped = hn::Or(hn::Eq(read, slash), hn::Eq(read, quote));
-    odd = hn::Or(odd, hn::VecFromMask(d, hn::Or(outside, escaped)));
+    if (!hn::AllFalse(d, hn::Or(outside, escaped))) break;
   }
-  return hn::AllTrue(d, hn::Eq(odd, hn::Zero(d))) ? static_cast<int64_t>(done) : -1;
+  return done;
 }
 
 }  // namespace fovea::serve::HWY_NAMESPACE
@@ -45,9 +44,9 @@ namespace fovea::serve {
 
 HWY_EXPORT(look_at_vectors);
 
-bool is_as_written(std::string_view text) {
-  const int64_t done = HWY_DYNAMIC_DISPATCH(look_at_vectors)(text.data(), text.size());
-  return done >= 0 && is_as_written_reference(text.substr(static_cast<size_t>(done)));
+size_t as_written(std::string_view text) {
+  const size_t done = HWY_DYNAMIC_DISPATCH(look_at_vectors)(text.data(), text.size());
+  return done + as_written_reference(text.substr(done));
 }
 
 }  // namespace fovea::serve

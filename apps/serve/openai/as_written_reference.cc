@@ -5,11 +5,12 @@
 
 namespace fovea::serve {
 
-bool is_as_written_reference(std::string_view text) {
-  return std::none_of(text.begin(), text.end(), [](char c) {
+size_t as_written_reference(std::string_view text) {
+  const auto odd = std::find_if(text.begin(), text.end(), [](char c) {
     const auto byte = static_cast<unsigned char>(c);
     return byte < 0x20 || byte >= 0x7f || c == '\\' || c == '"';
   });
+  return static_cast<size_t>(odd - text.begin());
 }
 
 }  // namespace fovea::serve

@@ -3,7 +3,7 @@
 // structure, or an error that names what is wrong.
 #include <cstddef>
 #include <cstdint>
-#include <string_view>
+#include <string>
 
 #include "base/check.h"
 #include "serve/grammar/structure.h"
@@ -28,7 +28,7 @@ void check(const fovea::serve::ApiResult<fovea::serve::ChatCall>& call) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  const std::string_view body(reinterpret_cast<const char*>(data), size);
+  const std::string body(reinterpret_cast<const char*>(data), size);
   check(fovea::serve::parse_chat_call(body));
   check(fovea::serve::parse_responses_call(body));
   return 0;

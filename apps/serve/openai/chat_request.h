@@ -3,9 +3,10 @@
 #pragma once
 
 #include <array>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "fovea/request.h"
@@ -15,11 +16,15 @@ namespace fovea::serve {
 
 // A picture that a message shows: by URL, by the uuid it was given in an earlier request, or both.
 struct PictureName {
-  std::string url;
+  std::string url;  // empty where it is `long_url`
   std::string uuid;
   std::string param;  // "messages[0].content[1].image_url"
   // Where the question looks, in pixels of the picture: x, y, width, height.
   std::vector<std::array<double, 4>> regions;
+  // A data URL of megabytes stays in the request's body, which all such pictures of it own
+  // together; the picture may be decoded where its URL stands.
+  std::span<char> long_url;
+  std::shared_ptr<std::string> body;
 };
 
 // Whose names the body has, and the answer is to have.
@@ -60,9 +65,9 @@ struct ChatLimits {
 
 // Reads and checks everything that can be checked without a model. Unknown keys are ignored. Where
 // no temperature is given it is the engine's, 0, not OpenAI's 1: small models answer best so.
-ApiResult<ChatCall> parse_chat_call(std::string_view body, const ChatLimits& limits = {});
+ApiResult<ChatCall> parse_chat_call(std::string body, const ChatLimits& limits = {});
 // The same of /v1/responses. What would need an earlier response of this server is refused.
-ApiResult<ChatCall> parse_responses_call(std::string_view body, const ChatLimits& limits = {});
+ApiResult<ChatCall> parse_responses_call(std::string body, const ChatLimits& limits = {});
 
 // Regions of a picture as coupling: 1 inside, 0 outside, a value a level-0 cell.
 Map couple_regions(const std::vector<std::array<double, 4>>& regions, Size image);

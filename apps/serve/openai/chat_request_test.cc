@@ -404,12 +404,40 @@ TEST(ParseChatCall, TakesLongStringsAsTheyAre) {
     EXPECT_EQ(parts.at(1).text, url + "\\ \xc3\xa9\n");
     EXPECT_EQ(parts.at(2).text, url + "B");
     EXPECT_EQ(call.request.options.salt, url);
+    EXPECT_TRUE(call.pictures[0].long_url.empty()) << "one is no picture's, so all are copies";
   }
   const std::string open = R"({"model":")" + url;
   for (const std::string& wrong :
        {open, open + "\"", open + R"(",})", open + "\x01\"}", open + R"(":1})", open + "\xff\"}"})
     EXPECT_NE(refuse(wrong).message.find("at byte 10"), std::string::npos)
         << "of the whole body: " << refuse(wrong).message;
+}
+
+// Megabytes that would be copied for each request.
+TEST(ParseChatCall, LongPicturesStayInTheBody) {
+  const std::string url = "data:image/png;base64," + std::string(100'000, 'A');
+  const std::string other = "data:image/png;base64," + std::string(5'000, 'B');
+  std::string body =
+      body_with(shows({R"("image_url":{"url":")" + url + R"("},"uuid":"u")",
+                       R"("image_url":{"url":"data:,"})", R"("image_url":")" + other + R"(")"}));
+  const char* const begin = body.data();
+  const char* const end = begin + body.size();
+  auto parsed = parse_chat_call(std::move(body));
+  const ChatCall& call = std::get<ChatCall>(parsed);
+  ASSERT_EQ(call.pictures.size(), 3u);
+  const std::string* const expected[] = {&url, nullptr, &other};
+  for (size_t i = 0; i < 3; ++i) {
+    const PictureName& picture = call.pictures[i];
+    if (expected[i] == nullptr) {
+      EXPECT_EQ(picture.url, "data:,");
+      EXPECT_TRUE(picture.long_url.empty());
+      continue;
+    }
+    EXPECT_TRUE(picture.url.empty());
+    EXPECT_EQ(std::string(picture.long_url.begin(), picture.long_url.end()), *expected[i]);
+    EXPECT_TRUE(picture.long_url.data() > begin && picture.long_url.data() < end) << "a copy";
+  }
+  EXPECT_EQ(call.pictures[0].body, call.pictures[2].body);
 }
 
 // What openai-python and LangChain send, as they send it.

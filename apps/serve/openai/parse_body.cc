@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A body -> JSON, after a look at it that is far cheaper than the parser: it skips what is inside
-// strings. Too many values end there, before they take memory; pictures, strings of megabytes that
-// the parser would read byte by byte (8 ms a MiB), go around it.
+// strings. Too many values end there, before they take memory; pictures, strings of megabytes, go
+// around the parser, and are looked at once.
 #include <fmt/format.h>
 
 #include <charconv>
@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "serve/openai/as_written.h"
+#include "serve/openai/long_urls.h"
 #include "serve/openai/read_json.h"
 
 namespace fovea::serve {
@@ -26,10 +27,9 @@ std::string make_stand_in() {
 }
 
 struct Scan {
-  std::string stand_in;
+  LongUrls urls;
   std::optional<std::string> too_many_at;  // a key of the first level
-  std::vector<std::string_view> urls;      // long ones, of the body
-  std::string rest;                        // the body with stand-ins for them; empty: none
+  std::string rest;                        // the body with stand-ins for URLs; empty: none
 };
 
 // Where the string that begins at a quote ends, behind its closing quote; the text's end where it
@@ -43,13 +43,15 @@ size_t end_of_string(std::string_view text, size_t quote) {
   return text.size();
 }
 
-// Whether the string in [quote, end) is a value that the parser would give back as it is.
-bool is_long_url(std::string_view text, size_t quote, size_t end) {
-  if (end - quote < kLongUrl || end == text.size()) return false;
-  const size_t next = text.find_first_not_of(" \t\r\n", end);
-  if (next == std::string_view::npos || text[next] == ':') return false;  // a key
-  const std::string_view inside = text.substr(quote + 1, end - quote - 2);
-  return inside.starts_with("data:") && is_as_written(inside);
+// The size of the URL that the string at a quote is; 0 where it is none, or not so long, or a key,
+// or the parser would not give it back as it is.
+size_t size_of_long_url(std::string_view text, size_t quote) {
+  if (!text.substr(quote + 1).starts_with("data:")) return 0;
+  const size_t size = as_written(text.substr(quote + 1));
+  const size_t end = quote + 1 + size;
+  if (size < kLongUrl || end == text.size() || text[end] != '"') return 0;
+  const size_t next = text.find_first_not_of(" \t\r\n", end + 1);
+  return next == std::string_view::npos || text[next] == ':' ? 0 : size;
 }
 
 // Whatever is no JSON is left to the parser.
@@ -63,13 +65,15 @@ Scan scan(std::string_view text, size_t most_values) {
   for (size_t at = 0; at < text.size();) {
     const char c = text[at];
     if (c == '"') {
-      const size_t end = end_of_string(text, at);
+      LongUrls& urls = found.urls;
+      const size_t size = size_of_long_url(text, at);
+      const size_t end = size > 0 ? at + size + 2 : end_of_string(text, at);
       if (depth == 1) last = text.substr(at + 1, end - at - 1);
-      if (is_long_url(text, at, end)) {
-        if (found.stand_in.empty()) found.stand_in = make_stand_in();
-        found.rest.append(text, copied, at + 1 - copied).append(found.stand_in);
-        found.rest += std::to_string(found.urls.size());
-        found.urls.push_back(text.substr(at + 1, end - at - 2));
+      if (size > 0) {
+        if (urls.stand_in.empty()) urls.stand_in = make_stand_in();
+        found.rest.append(text, copied, at + 1 - copied).append(urls.stand_in);
+        found.rest += std::to_string(urls.places.size());
+        urls.places.push_back({at + 1, size});
         copied = end - 1;
       }
       at = end;
@@ -84,41 +88,50 @@ Scan scan(std::string_view text, size_t most_values) {
     }
     ++at;
   }
-  if (!found.urls.empty()) found.rest.append(text, copied);
+  if (copied > 0) found.rest.append(text, copied);
   return found;
 }
 
-void put_back(const Scan& found, std::string& text) {
-  if (!text.starts_with(found.stand_in)) return;
-  size_t number = 0;
-  std::from_chars(text.data() + found.stand_in.size(), text.data() + text.size(), number);
-  text = found.urls[number];
+// The byte that is none of JSON, where there is one. Long URLs have none.
+size_t find_nul(std::string_view body, const Scan& found) {
+  const bool is_seen = !found.rest.empty() && !found.too_many_at;
+  if (is_seen && found.rest.find('\0') == std::string::npos) return std::string_view::npos;
+  return body.find('\0');
 }
 
-void put_back(const Scan& found, Json& value) {
-  for (Json& inner : value) {
-    if (inner.is_structured()) put_back(found, inner);
-    if (inner.is_string()) put_back(found, inner.get_ref<std::string&>());
-  }
-}
-
-Result<Json> parse(std::string_view body, const Scan& found) {
-  if (found.urls.empty()) return parse_ordered_json(body);
+Result<Json> parse(std::string_view body, Scan& found) {
+  if (found.urls.places.empty()) return parse_ordered_json(body);
   auto json = parse_ordered_json(found.rest);
-  if (!json) return parse_ordered_json(body);  // its error names a place of the body
-  put_back(found, *json);
-  return json;
+  if (json) return json;
+  found.urls.places.clear();
+  return parse_ordered_json(body);  // its error names a place of the body
 }
 
 }  // namespace
 
-ApiResult<Json> parse_body(std::string_view body) {
+std::optional<LongUrls::Place> LongUrls::find(std::string_view text) const {
+  if (places.empty() || !text.starts_with(stand_in)) return std::nullopt;
+  size_t number = 0;
+  std::from_chars(text.data() + stand_in.size(), text.data() + text.size(), number);
+  return places[number];
+}
+
+void put_back(const LongUrls& urls, std::string_view body, Json& json) {
+  for (Json& inner : json) {
+    if (inner.is_structured()) put_back(urls, body, inner);
+    if (!inner.is_string()) continue;
+    auto& text = inner.get_ref<std::string&>();
+    if (const auto url = urls.find(text)) text = body.substr(url->first, url->size);
+  }
+}
+
+ApiResult<ParsedBody> parse_around_urls(std::string_view body) {
   if (body.find_first_not_of(" \t\r\n") == std::string_view::npos)
     return wrong_param("", "the body is empty; give a JSON object");
+  Scan found = scan(body, kMostJsonValues);
   // The parser takes it for the end of the text, and would pass over what follows.
-  if (const size_t nul = body.find('\0'); nul != std::string_view::npos)
+  if (const size_t nul = find_nul(body, found); nul != std::string_view::npos)
     return wrong_param("", fmt::format("the body holds a NUL, at byte {}; give JSON", nul + 1));
-  const Scan found = scan(body, kMostJsonValues);
   if (const auto& key = found.too_many_at)
     return wrong_param(*key, fmt::format("the body holds more than {} values{}; give fewer",
                                          with_commas(kMostJsonValues),
@@ -127,7 +140,15 @@ ApiResult<Json> parse_body(std::string_view body) {
   if (!json) return wrong_param("", "cannot read the body: " + json.error().message);
   if (!json->is_object())
     return wrong_param("", fmt::format("the body is {}; give a JSON object", kind_of(*json)));
-  return std::move(*json);
+  return ParsedBody{*std::move(json), std::move(found.urls)};
+}
+
+ApiResult<Json> parse_body(std::string_view body) {
+  auto parsed = parse_around_urls(body);
+  if (auto* error = std::get_if<ApiError>(&parsed)) return std::move(*error);
+  auto& [json, urls] = std::get<ParsedBody>(parsed);
+  if (!urls.places.empty()) put_back(urls, body, json);
+  return std::move(json);
 }
 
 }  // namespace fovea::serve

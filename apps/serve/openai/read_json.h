@@ -21,7 +21,7 @@ using Fault = std::optional<ApiError>;  // nothing: all is well
 // Values of a body, keys not counted: what a small body may cost once it is parsed.
 inline constexpr size_t kMostJsonValues = 250'000;
 
-// A body -> its object. Refuses before anything is built what is too much.
+// A body -> its object, as parse_around_urls() with all in its place (long_urls.h).
 ApiResult<Json> parse_body(std::string_view body);
 
 // Ranges hold both ends.

@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 #include "serve/openai/chat_request.h"
+#include "serve/openai/parse_call.h"
 #include "serve/openai/read_json.h"
 #include "serve/openai/read_look.h"
 #include "serve/openai/read_messages.h"
@@ -91,14 +92,8 @@ Fault read_call(const Fields& body, const ChatLimits& limits, ChatCall& call) {
 
 }  // namespace
 
-ApiResult<ChatCall> parse_responses_call(std::string_view body, const ChatLimits& limits) {
-  auto json = parse_body(body);
-  if (auto* error = std::get_if<ApiError>(&json)) return std::move(*error);
-  ChatCall call;
-  call.api = Api::kResponses;
-  if (auto fault = read_call(Fields(std::get<Json>(json), ""), limits, call))
-    return std::move(*fault);
-  return call;
+ApiResult<ChatCall> parse_responses_call(std::string body, const ChatLimits& limits) {
+  return parse_call(std::move(body), Api::kResponses, limits, read_call);
 }
 
 }  // namespace fovea::serve

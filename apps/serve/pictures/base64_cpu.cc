@@ -4,6 +4,7 @@
 // together: 12 bytes of 16 characters.
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 
 #include "serve/pictures/base64.h"
 
@@ -22,9 +23,9 @@ namespace hn = hwy::HWY_NAMESPACE;
 constexpr size_t kBlock = 16;       // characters that a table reaches
 constexpr size_t kBlockBytes = 12;  // that they are
 
-// Their sextets; `seen` gets a bit in its lane where one is foreign.
+// Their sextets; 64 where one is foreign.
 template <class D, class V = hn::Vec<D>>
-V sextets_of(D d, V text, V& seen) {
+V sextets_of(D d, V text) {
   const auto set = [&](int value) { return hn::Set(d, static_cast<uint8_t>(value)); };
   // Of unsigned numbers: less than the range's size behind its beginning.
   const auto in = [&](int first, int count) {
@@ -36,7 +37,6 @@ V sextets_of(D d, V text, V& seen) {
   made = hn::IfThenElse(in('0', 10), hn::Add(text, set(52 - '0')), made);
   made = hn::IfThenElse(hn::Or(hn::Eq(text, set('+')), hn::Eq(text, set('-'))), set(62), made);
   made = hn::IfThenElse(hn::Or(hn::Eq(text, set('/')), hn::Eq(text, set('_'))), set(63), made);
-  seen = hn::Or(seen, made);
   return made;
 }
 
@@ -57,29 +57,30 @@ V pack(D d, V sextets) {
 
 #endif
 
-int64_t decode_vectors(const char* HWY_RESTRICT text, size_t size, uint8_t* HWY_RESTRICT bytes) {
+// A vector is read before its bytes are written, which end where it begins at the latest, or within
+// it: `bytes` may be the text's own memory.
+size_t decode_vectors(const char* text, size_t size, uint8_t* bytes) {
   size_t done = 0;
 #if HWY_TARGET != HWY_SCALAR
   const hn::CappedTag<uint8_t, 64> d;
   const size_t lanes = hn::Lanes(d);
   if (lanes < kBlock) return 0;
   alignas(64) uint8_t packed[64];
-  auto seen = hn::Zero(d);
   for (; done + lanes <= size; done += lanes) {
     const auto read = hn::LoadU(d, reinterpret_cast<const uint8_t*>(text) + done);
-    hn::Store(pack(d, sextets_of(d, read, seen)), d, packed);
+    const auto sextets = sextets_of(d, read);
+    if (!hn::AllFalse(d, hn::Eq(sextets, hn::Set(d, uint8_t{64})))) break;
+    hn::Store(pack(d, sextets), d, packed);
     uint8_t* out = bytes + done / 4 * 3;
     for (size_t block = 0; block < lanes / kBlock; ++block)
       std::copy_n(packed + block * kBlock, kBlockBytes, out + block * kBlockBytes);
   }
-  const auto foreign = hn::And(seen, hn::Set(d, uint8_t{64}));
-  if (!hn::AllTrue(d, hn::Eq(foreign, hn::Zero(d)))) return -1;
 #else
   (void)text;
   (void)size;
   (void)bytes;
 #endif
-  return static_cast<int64_t>(done);
+  return done;
 }
 
 }  // namespace fovea::serve::HWY_NAMESPACE
@@ -90,7 +91,7 @@ namespace fovea::serve {
 
 HWY_EXPORT(decode_vectors);
 
-int64_t decode_base64_vectors(std::string_view text, uint8_t* bytes) {
+size_t decode_base64_vectors(std::string_view text, uint8_t* bytes) {
   return HWY_DYNAMIC_DISPATCH(decode_vectors)(text.data(), text.size(), bytes);
 }
 

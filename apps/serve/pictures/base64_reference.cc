@@ -22,20 +22,19 @@ constexpr std::array<uint8_t, 256> kSextets = [] {
 
 uint8_t sextet_of(char c) { return kSextets[static_cast<uint8_t>(c)]; }
 
-bool decode_base64_reference(std::string_view text, std::vector<uint8_t>& bytes) {
-  bytes.clear();
+size_t decode_base64_reference(std::string_view text, uint8_t* bytes) {
   uint32_t held = 0;
   int bits = 0;
-  for (const char c : text) {
-    const uint32_t sextet = sextet_of(c);
-    if (sextet == 64) return false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const uint32_t sextet = sextet_of(text[i]);
+    if (sextet == 64) return i;
     held = held << 6 | sextet;
     bits += 6;
     if (bits < 8) continue;
     bits -= 8;
-    bytes.push_back(static_cast<uint8_t>(held >> bits));
+    *bytes++ = static_cast<uint8_t>(held >> bits);
   }
-  return true;
+  return text.size();
 }
 
 }  // namespace fovea::serve

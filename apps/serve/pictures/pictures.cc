@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <new>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <variant>
@@ -32,9 +34,10 @@ std::string_view without_padding(std::string_view text) {
   return bare;
 }
 
-ApiError not_base64(std::string_view text, const std::string& param) {
-  const auto bad =
-      std::find_if(text.begin(), text.end(), [](char c) { return sextet_of(c) == 64; });
+// The first `right` characters of the text are base64; they need not stand there any more.
+ApiError not_base64(std::string_view text, size_t right, const std::string& param) {
+  const auto bad = std::find_if(text.begin() + static_cast<std::ptrdiff_t>(right), text.end(),
+                                [](char c) { return sextet_of(c) == 64; });
   const std::string what = bad == text.end()
                                ? "its length is none that base64 has"
                                : fmt::format("character {} is {}", bad - text.begin() + 1,
@@ -54,8 +57,9 @@ std::string wrong_media_type(std::string_view head) {
   return fmt::format("the data URL is of the type {}, no picture's", type);
 }
 
-ApiResult<Bytes> read_data(std::string_view url, const PictureLimits& limits,
-                           const std::string& param) {
+// What is behind the comma, with its padding, where all before it is well and it is not too much.
+ApiResult<std::string_view> find_data(std::string_view url, const PictureLimits& limits,
+                                      const std::string& param) {
   url.remove_prefix(std::string_view("data:").size());
   const size_t comma = url.find(',');
   if (comma == std::string_view::npos)
@@ -66,14 +70,31 @@ ApiResult<Bytes> read_data(std::string_view url, const PictureLimits& limits,
   if (!wrong.empty()) return wrong_param(param, wrong, kUrlCode);
   const std::string_view text = url.substr(comma + 1);
   if (text.empty()) return wrong_param(param, "the data URL has no data", kUrlCode);
-  const std::string_view bare = without_padding(text);
   const uint64_t most = static_cast<uint64_t>(std::max<int64_t>(limits.bytes, 0));
-  if (bare.size() / 4 * 3 + bare.size() % 4 * 3 / 4 > most)
+  if (bytes_of_base64(without_padding(text).size()) > most)
     return wrong_param(param,
                        fmt::format("the picture has more than {} bytes; make it smaller", most),
                        "picture_too_large");
-  Bytes bytes;
-  if (bare.empty() || !decode_base64(bare, bytes)) return not_base64(text, param);
+  return text;
+}
+
+// The data of a URL -> what it stands for, which may be written where it stands.
+// bytes: [bytes_of_base64(without_padding(text).size())]
+std::optional<ApiError> decode_data(std::string_view text, uint8_t* bytes,
+                                    const std::string& param) {
+  const std::string_view bare = without_padding(text);
+  const size_t right = decode_base64(bare, bytes);
+  if (bare.empty() || right < bare.size()) return not_base64(text, right, param);
+  return std::nullopt;
+}
+
+ApiResult<Bytes> read_data(std::string_view url, const PictureLimits& limits,
+                           const std::string& param) {
+  auto text = find_data(url, limits, param);
+  if (auto* error = std::get_if<ApiError>(&text)) return std::move(*error);
+  const auto data = std::get<std::string_view>(text);
+  Bytes bytes(bytes_of_base64(without_padding(data).size()));
+  if (auto error = decode_data(data, bytes.data(), param)) return std::move(*error);
   return bytes;
 }
 
@@ -120,6 +141,18 @@ ApiResult<Bytes> read_picture(const std::string& url, const PictureLimits& limit
   } catch (const std::bad_alloc&) {
     return no_memory(param);
   }
+}
+
+ApiResult<std::span<const uint8_t>> read_data_url_in_place(std::span<char> url,
+                                                           const PictureLimits& limits,
+                                                           const std::string& param) {
+  auto text = find_data({url.data(), url.size()}, limits, param);
+  if (auto* error = std::get_if<ApiError>(&text)) return std::move(*error);
+  const auto data = std::get<std::string_view>(text);
+  const std::span<char> place = url.last(data.size());
+  auto* const bytes = reinterpret_cast<uint8_t*>(place.data());
+  if (auto error = decode_data(data, bytes, param)) return std::move(*error);
+  return std::span<const uint8_t>(bytes, bytes_of_base64(without_padding(data).size()));
 }
 
 ApiResult<Image> decode_picture(std::span<const uint8_t> file, const PictureLimits& limits,

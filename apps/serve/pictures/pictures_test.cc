@@ -8,6 +8,10 @@
 #include <fstream>
 #include <iterator>
 #include <random>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
 
 #include "base/thread_time.h"
 #include "fovea/fovea.h"
@@ -41,7 +45,26 @@ std::string base64(const std::string& bytes, bool padded = true, const char* alp
 
 std::string png_url(const std::string& bytes) { return "data:image/png;base64," + base64(bytes); }
 
+// A data URL must give the same file, or the same error, where its bytes take its place.
+void expect_the_same_in_place(const std::string& url, const PictureLimits& limits) {
+  const auto apart = read_picture(url, limits, kParam);
+  std::string place = url;
+  const auto in_place = read_data_url_in_place(place, limits, kParam);
+  if (const auto* error = std::get_if<ApiError>(&apart)) {
+    ASSERT_TRUE(std::holds_alternative<ApiError>(in_place));
+    EXPECT_EQ(std::get<ApiError>(in_place).message, error->message);
+    EXPECT_EQ(std::get<ApiError>(in_place).code, error->code);
+    return;
+  }
+  const auto& bytes = std::get<std::span<const uint8_t>>(in_place);
+  EXPECT_EQ(std::get<std::vector<uint8_t>>(apart),
+            std::vector<uint8_t>(bytes.begin(), bytes.end()));
+  const auto* const begin = reinterpret_cast<const uint8_t*>(place.data());
+  EXPECT_TRUE(bytes.data() > begin && bytes.data() + bytes.size() <= begin + place.size());
+}
+
 ApiError refused(const std::string& url, const PictureLimits& limits = {}) {
+  if (url.starts_with("data:")) expect_the_same_in_place(url, limits);
   const auto result = load_picture(url, limits, kParam);
   const auto* error = std::get_if<ApiError>(&result);
   EXPECT_NE(error, nullptr) << url.substr(0, 200);
@@ -241,6 +264,7 @@ TEST(Pictures, ChangedDataUrlsAreReadOrRefused) {
       }
     }
     if (!url.starts_with("data:")) url = "data:" + url;
+    expect_the_same_in_place(url, {});
     const auto result = load_picture(url, {}, kParam);
     if (const auto* error = std::get_if<ApiError>(&result)) {
       ASSERT_EQ(error->status, 400);
