@@ -17,7 +17,9 @@ import torch
 
 from fovea import _fovea, look
 from fovea import attention_reference as reference
+from fovea import patches_reference as in_torch
 from fovea.errors import InputError
+from fovea.options import plan_keywords
 from fovea.words import Plan
 
 PATCH_VALUES = 1536
@@ -25,8 +27,10 @@ PATCH_VALUES = 1536
 
 # Pyramid, plan and patches.
 
-@torch.library.custom_op("fovea::pyramid", mutates_args=(), device_types="cpu")
+@torch.library.custom_op("fovea::pyramid", mutates_args=())
 def _pyramid(canvas: torch.Tensor, levels: int) -> list[torch.Tensor]:
+    if canvas.device.type != "cpu":
+        return in_torch.pyramid(canvas, levels)
     made = _fovea.pyramid(canvas.numpy(), levels, 0)
     return [torch.from_numpy(level) if number else canvas.clone() for number, level in enumerate(made)]
 
@@ -37,9 +41,10 @@ def _(canvas: torch.Tensor, levels: int) -> list[torch.Tensor]:
     return [canvas.new_empty((-(-height // 2**level), -(-width // 2**level), 3)) for level in range(levels)]
 
 
-@torch.library.custom_op("fovea::plan", mutates_args=(), device_types="cpu")
+@torch.library.custom_op("fovea::plan", mutates_args=())
 def _plan(image: torch.Tensor, maker: str, budget: int) -> torch.Tensor:
-    return torch.from_numpy(look.plan(image.numpy(), plan=maker, budget=budget or None).cells).clone()
+    cells = look.plan(image.cpu().numpy(), plan=maker, budget=budget or None).cells
+    return torch.from_numpy(cells).clone().to(image.device)
 
 
 @_plan.register_fake
@@ -48,14 +53,29 @@ def _(image: torch.Tensor, maker: str, budget: int) -> torch.Tensor:
     return image.new_empty((count, 3), dtype=torch.int32)
 
 
-@torch.library.custom_op("fovea::patches", mutates_args=(), device_types="cpu")
+@torch.library.custom_op("fovea::patches", mutates_args=())
 def _patches(image: torch.Tensor, cells: torch.Tensor) -> torch.Tensor:
-    return torch.from_numpy(look.patches(image.numpy(), plan=Plan(cells.numpy())).values)
+    if image.device.type == "cpu":
+        return _patches_by_engine(image, cells)
+    return _patches_elsewhere(image, cells)
 
 
 @_patches.register_fake
 def _(image: torch.Tensor, cells: torch.Tensor) -> torch.Tensor:
     return image.new_empty((4 * cells.shape[0], PATCH_VALUES), dtype=torch.float32)
+
+
+def _patches_by_engine(image: torch.Tensor, cells: torch.Tensor) -> torch.Tensor:
+    return torch.from_numpy(look.patches(image.cpu().numpy(), plan=Plan(cells.cpu().numpy())).values)
+
+
+def _patches_elsewhere(image: torch.Tensor, cells: torch.Tensor) -> torch.Tensor:
+    """Where the image lies, but for one that must be fitted to a canvas first: that the engine does."""
+    if not in_torch.is_canvas(image):
+        return _patches_by_engine(image, cells).to(image.device)
+    [(_, given, _)] = plan_keywords({"plan": Plan(cells.cpu().numpy())})["plans"]
+    settled = _fovea.cells_on_canvas(given, image.shape[1], image.shape[0])
+    return in_torch.patches(image, torch.from_numpy(settled))
 
 
 def pyramid(canvas: Any, levels: int) -> list[Any]:
@@ -81,9 +101,9 @@ def patches(image: Any, cells: Any) -> Any:
 
 
 def _check_picture(image: Any) -> None:
-    if image.dtype != torch.uint8 or image.ndim != 3 or image.shape[2] != 3 or image.device.type != "cpu":
-        raise InputError(f"a picture of the type {image.dtype} and the shape {list(image.shape)} on {image.device}: "
-                         "give uint8, [height, width, 3], on the CPU")
+    if image.dtype != torch.uint8 or image.ndim != 3 or image.shape[2] != 3:
+        raise InputError(f"a picture of the type {image.dtype} and the shape {list(image.shape)}: "
+                         "give uint8, [height, width, 3]")
 
 
 # Attention.

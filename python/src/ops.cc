@@ -7,11 +7,13 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "arrays.h"
+#include "engine/given_plan.h"
 #include "errors.h"
 #include "lock.h"
 #include "module.h"
@@ -90,6 +92,16 @@ nb::list pyramid_of(nb::handle picture, int levels, int threads) {
   return list;
 }
 
+// Cells as a plan of a canvas has them: coarse first; an error where they are not on it.
+nb::object cells_on_canvas(const Places& cells, int width, int height) {
+  Plan plan;
+  const auto given = structs_of<Cell>(cells);
+  plan.cells.assign(given.begin(), given.end());
+  const auto kept =
+      std::make_shared<Plan>(value_or_raise(settle_plan(std::move(plan), {width, height}, -1)));
+  return cells_array(kept->cells, keeper(kept));
+}
+
 }  // namespace
 
 void add_ops(nb::module_& module) {
@@ -97,6 +109,8 @@ void add_ops(nb::module_& module) {
              nb::arg("kind"), nb::arg("causal"), nb::arg("share"), nb::arg("scale"),
              nb::arg("places"), nb::arg("images"), nb::arg("level_bias"), nb::arg("threads"));
   module.def("pyramid", &pyramid_of, nb::arg("picture"), nb::arg("levels"), nb::arg("threads"));
+  module.def("cells_on_canvas", &cells_on_canvas, nb::arg("cells"), nb::arg("width"),
+             nb::arg("height"));
 }
 
 }  // namespace fovea::python

@@ -13,7 +13,7 @@ from conftest import ENVIRONMENT, ROOT
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 from fovea import attention_reference as reference  # noqa: E402
-from fovea import ops  # noqa: E402
+from fovea import ops, patches_reference  # noqa: E402
 
 CANVAS = torch.from_numpy(np.random.default_rng(3).integers(0, 256, (160, 288, 3), np.uint8))
 CHECKS = ("test_schema", "test_autograd_registration", "test_faketensor")  # compiled graphs have their own test
@@ -143,6 +143,40 @@ def test_pyramid_plan_and_patches():
     made = fovea.patches(picture, plan="quadtree", budget=30)
     assert np.array_equal(cells.numpy(), made.plan.cells)
     assert np.array_equal(ops.patches(picture, cells).numpy(), made.values)
+
+
+@pytest.mark.parametrize("size", [(1, 1), (2, 3), (33, 7), (160, 288), (251, 333)], ids=str)
+def test_pyramids_in_torch_are_those_of_the_engine(size):
+    """What runs on a GPU, run on a CPU."""
+    canvas = torch.from_numpy(np.random.default_rng(4).integers(0, 256, (*size, 3), np.uint8))
+    count = max(1, max(size) - 1).bit_length() + 1
+    made, wanted = patches_reference.pyramid(canvas, count), ops.pyramid(canvas, count)
+    assert len(made) == len(wanted) == count
+    for level, (mine, theirs) in enumerate(zip(made, wanted)):
+        assert torch.equal(mine, theirs), level
+    assert made[0].data_ptr() != canvas.data_ptr()
+
+
+@pytest.mark.parametrize("maker", [kind.name for kind in fovea.plan_kinds()])
+def test_patches_in_torch_are_those_of_the_engine(maker):
+    """Cells at an edge, of several levels, in any order; a canvas, and images that have to be fitted to one."""
+    for height, width in ((320, 288), (352, 736), (300, 290), (64, 96)):
+        image = torch.from_numpy(np.random.default_rng(6).integers(0, 256, (height, width, 3), np.uint8))
+        assert patches_reference.is_canvas(image) == (height in (320, 352))
+        cells = ops.plan(image, maker, 0)
+        cells = cells[torch.randperm(len(cells), generator=torch.Generator().manual_seed(1))]
+        assert torch.equal(ops._patches_elsewhere(image, cells), ops.patches(image, cells))
+        assert torch.equal(ops._patches_elsewhere(image, cells.long()), ops.patches(image, cells.long()))
+    image, coarsest = image.repeat(5, 5, 1), torch.tensor([[4, 0, 0], [3, 1, 1]], dtype=torch.int32)
+    assert torch.equal(ops._patches_elsewhere(image, coarsest), ops.patches(image, coarsest))
+
+
+def test_cells_that_are_on_no_canvas_are_refused_in_torch_too():
+    image = CANVAS.repeat(2, 1, 1)
+    for wrong in ([[0, 0, 9]], [[9, 0, 0]], [[0, -1, 0]], [[0, 0, 0], [0, 0, 0]]):
+        for work in (ops._patches_elsewhere, ops.patches):
+            with pytest.raises(fovea.InputError, match="twice|not on the canvas|below 0"):
+                work(image, torch.tensor(wrong, dtype=torch.int32))
 
 
 def test_torch_agrees_that_they_are_operators():
