@@ -17,6 +17,7 @@ import torch
 
 from fovea import _fovea, look
 from fovea import attention_reference as reference
+from fovea import features_reference as features
 from fovea import patches_reference as in_torch
 from fovea.errors import InputError
 from fovea.options import plan_keywords
@@ -112,14 +113,16 @@ def _check_picture(image: Any) -> None:
 def _attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, kind: str, causal: bool,
                places: torch.Tensor | None, images: torch.Tensor | None, level_weights: torch.Tensor | None,
                share: float, scale: float) -> torch.Tensor:
+    where = np.zeros((0, 3), np.int32) if places is None else places.cpu().int().contiguous().numpy()
+    spans = np.zeros((0, 2), np.int64) if images is None else images.cpu().long().contiguous().numpy()
+    bias = np.zeros(0, np.float32)
+    if level_weights is not None:
+        bias = level_weights.detach().cpu().float().contiguous().numpy()
     if q.device.type != "cpu" or q.dtype == torch.float64:
-        parts = _parts(q, k, v, kind, causal, places, images, level_weights, share)
-        return reference.attend(q, parts, scale).contiguous()
+        _fovea.check_attention(q.shape[0], q.shape[1], k.shape[1], kind, causal, share, scale, where, spans, bias)
+        return _attend_in_torch(q, k, v, kind, causal, places, images, level_weights, share, scale)
     rows, keys, values = (one.detach().float().contiguous().numpy() for one in (q, k, v))
     out = np.empty_like(rows)
-    where = np.zeros((0, 3), np.int32) if places is None else places.int().contiguous().numpy()
-    spans = np.zeros((0, 2), np.int64) if images is None else images.long().contiguous().numpy()
-    bias = np.zeros(0, np.float32) if level_weights is None else level_weights.detach().float().contiguous().numpy()
     _fovea.attend(rows, keys, values, out, kind, causal, share, scale, where, spans, bias, torch.get_num_threads())
     return torch.from_numpy(out).to(q.dtype)
 
@@ -130,15 +133,41 @@ def _(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, kind: str, causal: bool
     return torch.empty_like(q, memory_format=torch.contiguous_format)
 
 
+def _attend_in_torch(q: Any, k: Any, v: Any, kind: str, causal: bool, places: Any, images: Any, level_weights: Any,
+                     share: float, scale: float) -> Any:
+    """Computed in f32 at least, as the kernels do, and rounded on the way out."""
+    if not len(q):
+        return torch.empty_like(q, memory_format=torch.contiguous_format)
+    rows, keys, values = _wide(q), _wide(k), _wide(v)
+    weights = None if level_weights is None else _wide(level_weights)
+    if kind == "performer":
+        made = features.attend(rows, keys, values, _bias_of_rows(places, weights, q.device)[1], scale)
+    else:
+        parts = _parts(rows, keys, values, kind, causal, places, images, weights, share, scale)
+        made = reference.attend(rows, parts, scale)
+    return made.to(q.dtype).contiguous()
+
+
+def _wide(values: Any) -> Any:
+    """In f32, or f64 where they are that."""
+    return values.detach().to(torch.promote_types(values.dtype, torch.float32))
+
+
+def _bias_of_rows(places: Any, level_weights: Any, device: Any) -> tuple[Any, Any]:
+    """(whose weight each row has, the weight), or nothing."""
+    return (None, None) if level_weights is None else reference.level_bias(places.to(device), level_weights)
+
+
 def _parts(q: Any, k: Any, v: Any, kind: str, causal: bool, places: Any, images: Any, level_weights: Any,
-           share: float) -> list[reference.Part]:
+           share: float, scale: float) -> list[reference.Part]:
     known = reference.TEXT if causal else reference.TOWER
     if kind not in known:
         raise InputError(f"attention {kind!r} has no form in torch, which gradients, float64 and other devices than "
                          f"the CPU need: choose one of {', '.join(known)}")
     if causal:
-        return reference.text_parts(q, k, v, kind, torch.zeros(0, 2) if images is None else images)
-    return reference.tower_parts(q, k, v, kind, places, level_weights, share)
+        return reference.text_parts(q, k, v, kind, torch.zeros(0, 2) if images is None else images, share)
+    where = None if places is None else places.to(q.device)
+    return reference.tower_parts(q, k, v, kind, where, level_weights, share, scale)
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -153,11 +182,19 @@ def _attention_backward(gradient: torch.Tensor, q: torch.Tensor, k: torch.Tensor
                         level_weights: torch.Tensor | None, share: float, scale: float) -> list[torch.Tensor]:
     """Computes the attention again in torch."""
     learned = [q, k, v] + ([] if level_weights is None else [level_weights])
-    wide = [one.to(torch.promote_types(one.dtype, torch.float32)) for one in learned]
-    weights = None if level_weights is None else wide[3]
-    parts = _parts(wide[0], wide[1], wide[2], kind, causal, places, images, weights, share)
-    levels = 0 if weights is None else len(weights)
-    made = reference.attend_backward(gradient.to(wide[0].dtype), wide[0], parts, scale, levels)
+    if not len(q):
+        return [torch.zeros_like(one, memory_format=torch.contiguous_format) for one in learned]
+    rows, keys, values = _wide(q), _wide(k), _wide(v)
+    weights = None if level_weights is None else _wide(level_weights)
+    gradient = gradient.to(rows.dtype)
+    if kind == "performer":
+        levels, bias = _bias_of_rows(places, weights, q.device)
+        *made, of_rows = features.attend_backward(gradient, rows, keys, values, bias, scale)
+        if weights is not None:
+            made.append(torch.zeros_like(weights).index_add(0, levels, of_rows.to(weights.dtype)))
+    else:
+        parts = _parts(rows, keys, values, kind, causal, places, images, weights, share, scale)
+        made = list(reference.attend_backward(gradient, rows, parts, scale, 0 if weights is None else len(weights)))
     return [one.to(like.dtype).contiguous() for one, like in zip(made, learned)]
 
 
@@ -202,6 +239,10 @@ def attention(q: Any, k: Any, v: Any, kind: str = "dense", *, causal: bool = Fal
         raise InputError(f"attention {kind!r} needs places: int [rows, 3], level, row and column of each row")
     if places is not None and tuple(places.shape) != (q.shape[0], 3):
         raise InputError(f"places of the shape {list(places.shape)}: give [{q.shape[0]}, 3]: level, row, column")
+    if images is not None and (images.ndim != 2 or images.shape[1] != 2):
+        raise InputError(f"images of the shape {list(images.shape)}: give [n, 2]: rows from, to of each")
+    if level_weights is not None and level_weights.ndim != 1:
+        raise InputError(f"level_weights of the shape {list(level_weights.shape)}: give [levels]")
     if scale is None:
         scale = float(q.shape[-1]) ** -0.5
     return torch.ops.fovea.attention(q, k, v, kind, causal, places, images, level_weights, share, scale)

@@ -16,7 +16,7 @@ LEAST_PIXELS, MOST_RATIO = 65536, 200  # of a canvas, and of its sides
 
 
 def pyramid(canvas: Any, levels: int) -> list[Any]:
-    """uint8 [height, width, 3] -> its levels: the mean of 2x2, rounded half up; beyond an edge the last pixel repeats."""
+    """uint8 [height, width, 3] -> its levels: means of 2x2, rounded half up; beyond an edge the last pixel repeats."""
     made = [canvas.clone()]
     while len(made) < levels:
         fine = made[-1].to(torch.int16)

@@ -67,6 +67,11 @@ TEST(Ops, WhatIsWrongIsSaid) {
   Given given;
   const auto refused = [&](const AttentionOptions& options, const AttentionRows& rows) {
     const Status done = attend(rows, options);
+    const Status checked = check_attention(rows, options);
+    EXPECT_EQ(static_cast<bool>(checked), static_cast<bool>(done) || rows.head_dim == 6);
+    if (!checked) {
+      EXPECT_EQ(checked.error().message, done.error().message);
+    }
     return !done && !done.error().message.empty();
   };
   EXPECT_TRUE(refused({.kind = "fog"}, given.rows));
@@ -74,6 +79,8 @@ TEST(Ops, WhatIsWrongIsSaid) {
   EXPECT_TRUE(refused({.share = -1}, given.rows));
   EXPECT_TRUE(refused({.scale = NAN}, given.rows));
   EXPECT_TRUE(refused({.threads = -1}, given.rows));
+  const float bias[] = {1, 2};
+  EXPECT_TRUE(refused({.causal = true, .level_bias = bias}, given.rows));
   const RowSpan beyond[] = {{0, 31}};
   EXPECT_TRUE(refused({.kind = "prefix", .causal = true, .images = beyond}, given.rows));
   given.places[1] = given.places[0];
