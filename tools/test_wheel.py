@@ -36,6 +36,16 @@ print("answered", fovea.__version__)
 """
 
 
+# lmms-eval finds the package by this; it is not asked for here, so that nothing is loaded.
+ENTRY_POINT = """
+import importlib.metadata, importlib.util
+[found] = importlib.metadata.entry_points(group="lmms_eval.models", name="fovea")
+assert found.value == "fovea.lmms_eval:manifest" and found.dist.name == "fovea", found
+assert "def manifest" in open(importlib.util.find_spec(found.module).origin).read(), found
+print("found by lmms-eval")
+"""
+
+
 def skip(why):
     print(f"skipped: {why}")
     sys.exit(77)
@@ -62,6 +72,14 @@ def make_environment(folder, wheel):
     return venv, packages
 
 
+def installed_by_cmake(build, folder):
+    """What `pip install ./python` puts into the package: paths below fovea, from the same build."""
+    run = subprocess.run(["cmake", "--install", build, "--component", "python", "--prefix", folder],
+                         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    check(run.returncode == 0, f"cmake could not install the package:\n{run.stderr}")
+    return {path.relative_to(folder).as_posix() for path in (folder / "fovea").rglob("*") if not path.is_dir()}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/release")
@@ -83,6 +101,10 @@ def main():
                      "fovea/models/tiny/config.json"):
             check(name in names, f"{wheel.name} has no {name}")
 
+        packed = {name for name in names if name.startswith("fovea/") and not name.endswith("/")}
+        installed = installed_by_cmake(arguments.build, folder / "installed")
+        check(packed == installed, f"pip and build_wheel differ in {sorted(packed ^ installed)}")
+
         venv, packages = make_environment(folder, wheel)
         environment = {"PATH": str(venv / "bin"), "PYTHONPATH": str(packages), "HOME": str(folder),
                        "PYTHONDONTWRITEBYTECODE": "1"}
@@ -90,6 +112,7 @@ def main():
         code = f"NAMES = {libraries if repaired else []}\n" + ASK
         for command, expected in (
                 ([venv / "bin/python", "-c", code], "answered"),
+                ([venv / "bin/python", "-c", ENTRY_POINT], "found by lmms-eval"),
                 ([venv / "bin/fovea", "--version"], ""),
                 ([venv / "bin/fovea", "ask", SCENE, "Which code is on the red star?", "--json"], '"text"'),
                 ([venv / "bin/python", "-m", "fovea", "info"], "cpu")):

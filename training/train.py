@@ -10,6 +10,7 @@ whole training the piece is: the learning rate falls over the whole. training/RE
 """
 import argparse
 import collections
+import dataclasses
 import json
 import math
 import random
@@ -50,6 +51,12 @@ def learning_rate(peak, fraction, steps):
     fall = 0.3
     late = max(0.0, (fraction - fall) / (1 - fall))
     return peak * min(1.0, (steps + 1) / WARM_UP_STEPS) * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * min(1.0, late))))
+
+
+def arms_of(scale, processes=1):
+    """ARMS with so much of their batches, and of that the part that one process has."""
+    size = lambda arm: max(1, round(arm.batch * scale / processes))
+    return {dataclasses.replace(arm, batch=size(arm)): weight for arm, weight in ARMS.items()}
 
 
 class Runner:
@@ -159,7 +166,7 @@ def train(args):
     families = FAMILIES_ALL if state["read_enough"] else ("read",)
     pool = Pool(words, args.tokenizer, args.pool, device, seed=args.seed + state["pieces"] * 2 ** 32,
                 batch=min(128, args.pool), threads=args.threads, families=families)
-    runner = Runner(Steps(config, optimizer.parameters, pool), optimizer, ARMS)
+    runner = Runner(Steps(config, optimizer.parameters, pool), optimizer, arms_of(args.scale))
     if device.type == "cuda":
         with pool.device_lock:
             runner.warm_up()
@@ -210,6 +217,7 @@ def main():
     parser.add_argument("--to", dest="end", type=float, default=1.0)
     parser.add_argument("--lr", type=float, default=1.2e-3)
     parser.add_argument("--pool", type=int, default=2048, help="scenes kept on the device")
+    parser.add_argument("--scale", type=float, default=1, help="of the arms' batches")
     parser.add_argument("--threads", type=int, default=7, help="of each of the two generators")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--device", default="cuda")

@@ -11,7 +11,6 @@ either goes on from the other's. Without CUDA graphs, since gathered parameters 
 --engine deepspeed trains all parameters by AdamW (sharded_deepspeed.py says why).
 """
 import argparse
-import dataclasses
 import json
 import os
 import random
@@ -28,7 +27,7 @@ import model
 import sharded
 from data import FAMILIES, Pool, Words
 from loss import Steps
-from train import ARMS, FAMILIES_ALL, READ_ENOUGH, RENEW_STEPS, learning_rate, show
+from train import FAMILIES_ALL, READ_ENOUGH, RENEW_STEPS, arms_of, learning_rate, show
 
 SEEDS_OF_A_RANK = 2 ** 28  # scenes that a process may make in a piece
 
@@ -43,12 +42,6 @@ def start(args):
         torch.cuda.set_device(device)
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
     return device, rank
-
-
-def arms_of(scale):
-    """ARMS with the part of a batch that one process has."""
-    size = lambda arm: max(1, round(arm.batch * scale / dist.get_world_size()))
-    return {dataclasses.replace(arm, batch=size(arm)): weight for arm, weight in ARMS.items()}
 
 
 class Figures:
@@ -110,7 +103,7 @@ def train(args):
                 seed=args.seed + state["pieces"] * 2 ** 32 + rank * SEEDS_OF_A_RANK,
                 families=FAMILIES_ALL if state["read_enough"] else ("read",))
     steps = Steps(config, net, pool, getattr(torch, args.dtype), net.run, sharded.mean_divisor)
-    arms = arms_of(args.scale)
+    arms = arms_of(args.scale, dist.get_world_size())
     figures = Figures(arms, device)
     chooser = random.Random(args.seed + state["step"])  # the same arm on every process
     begin, reported = time.time(), 0.0  # by the first process's clock, which all share

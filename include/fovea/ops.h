@@ -53,6 +53,9 @@ struct AttentionOptions {
 };
 
 Status attend(const AttentionRows& rows, const AttentionOptions& options);
+// What attend() checks of them before it computes, but for what its kernels ask of head_dim; for
+// those who compute it elsewhere. The arrays of `rows` are not read.
+Status check_attention(const AttentionRows& rows, const AttentionOptions& options);
 
 // The levels of a canvas, each half of the one before by an exact 2x2 box filter; `levels` counts
 // level 0, 0 means: until one cell covers the canvas.

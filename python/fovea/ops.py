@@ -17,8 +17,11 @@ import torch
 
 from fovea import _fovea, look
 from fovea import attention_reference as reference
+from fovea import features_reference as features
 from fovea import level_sum_reference as level_sum
+from fovea import patches_reference as in_torch
 from fovea.errors import InputError
+from fovea.options import plan_keywords
 from fovea.words import Plan
 
 PATCH_VALUES = 1536
@@ -26,8 +29,10 @@ PATCH_VALUES = 1536
 
 # Pyramid, plan and patches.
 
-@torch.library.custom_op("fovea::pyramid", mutates_args=(), device_types="cpu")
+@torch.library.custom_op("fovea::pyramid", mutates_args=())
 def _pyramid(canvas: torch.Tensor, levels: int) -> list[torch.Tensor]:
+    if canvas.device.type != "cpu":
+        return in_torch.pyramid(canvas, levels)
     made = _fovea.pyramid(canvas.numpy(), levels, 0)
     return [torch.from_numpy(level) if number else canvas.clone() for number, level in enumerate(made)]
 
@@ -38,9 +43,10 @@ def _(canvas: torch.Tensor, levels: int) -> list[torch.Tensor]:
     return [canvas.new_empty((-(-height // 2**level), -(-width // 2**level), 3)) for level in range(levels)]
 
 
-@torch.library.custom_op("fovea::plan", mutates_args=(), device_types="cpu")
+@torch.library.custom_op("fovea::plan", mutates_args=())
 def _plan(image: torch.Tensor, maker: str, budget: int) -> torch.Tensor:
-    return torch.from_numpy(look.plan(image.numpy(), plan=maker, budget=budget or None).cells).clone()
+    cells = look.plan(image.cpu().numpy(), plan=maker, budget=budget or None).cells
+    return torch.from_numpy(cells).clone().to(image.device)
 
 
 @_plan.register_fake
@@ -49,14 +55,29 @@ def _(image: torch.Tensor, maker: str, budget: int) -> torch.Tensor:
     return image.new_empty((count, 3), dtype=torch.int32)
 
 
-@torch.library.custom_op("fovea::patches", mutates_args=(), device_types="cpu")
+@torch.library.custom_op("fovea::patches", mutates_args=())
 def _patches(image: torch.Tensor, cells: torch.Tensor) -> torch.Tensor:
-    return torch.from_numpy(look.patches(image.numpy(), plan=Plan(cells.numpy())).values)
+    if image.device.type == "cpu":
+        return _patches_by_engine(image, cells)
+    return _patches_elsewhere(image, cells)
 
 
 @_patches.register_fake
 def _(image: torch.Tensor, cells: torch.Tensor) -> torch.Tensor:
     return image.new_empty((4 * cells.shape[0], PATCH_VALUES), dtype=torch.float32)
+
+
+def _patches_by_engine(image: torch.Tensor, cells: torch.Tensor) -> torch.Tensor:
+    return torch.from_numpy(look.patches(image.cpu().numpy(), plan=Plan(cells.cpu().numpy())).values)
+
+
+def _patches_elsewhere(image: torch.Tensor, cells: torch.Tensor) -> torch.Tensor:
+    """Where the image lies, but for one that must be fitted to a canvas first: that the engine does."""
+    if not in_torch.is_canvas(image):
+        return _patches_by_engine(image, cells).to(image.device)
+    [(_, given, _)] = plan_keywords({"plan": Plan(cells.cpu().numpy())})["plans"]
+    settled = _fovea.cells_on_canvas(given, image.shape[1], image.shape[0])
+    return in_torch.patches(image, torch.from_numpy(settled))
 
 
 def pyramid(canvas: Any, levels: int) -> list[Any]:
@@ -82,9 +103,9 @@ def patches(image: Any, cells: Any) -> Any:
 
 
 def _check_picture(image: Any) -> None:
-    if image.dtype != torch.uint8 or image.ndim != 3 or image.shape[2] != 3 or image.device.type != "cpu":
-        raise InputError(f"a picture of the type {image.dtype} and the shape {list(image.shape)} on {image.device}: "
-                         "give uint8, [height, width, 3], on the CPU")
+    if image.dtype != torch.uint8 or image.ndim != 3 or image.shape[2] != 3:
+        raise InputError(f"a picture of the type {image.dtype} and the shape {list(image.shape)}: "
+                         "give uint8, [height, width, 3]")
 
 
 # Attention.
@@ -93,17 +114,16 @@ def _check_picture(image: Any) -> None:
 def _attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, kind: str, causal: bool,
                places: torch.Tensor | None, images: torch.Tensor | None, level_weights: torch.Tensor | None,
                share: float, scale: float, sum_weights: torch.Tensor | None = None) -> torch.Tensor:
+    where = np.zeros((0, 3), np.int32) if places is None else places.cpu().int().contiguous().numpy()
+    spans = np.zeros((0, 2), np.int64) if images is None else images.cpu().long().contiguous().numpy()
+    bias, of_sum = (np.zeros(0, np.float32) if weights is None else weights.detach().cpu().float().contiguous().numpy()
+                    for weights in (level_weights, sum_weights))
     if q.device.type != "cpu" or q.dtype == torch.float64:
-        if kind == level_sum.KIND and not causal:
-            return level_sum.attend_to_levels(q, k, v, places, level_weights, sum_weights, share, scale).contiguous()
-        parts = _parts(q, k, v, kind, causal, places, images, level_weights, share)
-        return reference.attend(q, parts, scale).contiguous()
+        _fovea.check_attention(q.shape[0], q.shape[1], k.shape[1], kind, causal, share, scale, where, spans, bias,
+                               of_sum)
+        return _attend_in_torch(q, k, v, kind, causal, places, images, level_weights, share, scale, sum_weights)
     rows, keys, values = (one.detach().float().contiguous().numpy() for one in (q, k, v))
     out = np.empty_like(rows)
-    where = np.zeros((0, 3), np.int32) if places is None else places.int().contiguous().numpy()
-    spans = np.zeros((0, 2), np.int64) if images is None else images.long().contiguous().numpy()
-    bias = np.zeros(0, np.float32) if level_weights is None else level_weights.detach().float().contiguous().numpy()
-    of_sum = np.zeros(0, np.float32) if sum_weights is None else sum_weights.detach().float().contiguous().numpy()
     _fovea.attend(rows, keys, values, out, kind, causal, share, scale, where, spans, bias, of_sum,
                   torch.get_num_threads())
     return torch.from_numpy(out).to(q.dtype)
@@ -116,15 +136,44 @@ def _(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, kind: str, causal: bool
     return torch.empty_like(q, memory_format=torch.contiguous_format)
 
 
+def _attend_in_torch(q: Any, k: Any, v: Any, kind: str, causal: bool, places: Any, images: Any, level_weights: Any,
+                     share: float, scale: float, sum_weights: Any = None) -> Any:
+    """Computed in f32 at least, as the kernels do, and rounded on the way out."""
+    if not len(q):
+        return torch.empty_like(q, memory_format=torch.contiguous_format)
+    rows, keys, values = _wide(q), _wide(k), _wide(v)
+    weights = None if level_weights is None else _wide(level_weights)
+    if kind == "performer":
+        made = features.attend(rows, keys, values, _bias_of_rows(places, weights, q.device)[1], scale)
+    elif kind == level_sum.KIND:
+        of_sum = None if sum_weights is None else _wide(sum_weights)
+        made = level_sum.attend_to_levels(rows, keys, values, places.to(q.device), weights, of_sum, share, scale)
+    else:
+        parts = _parts(rows, keys, values, kind, causal, places, images, weights, share, scale)
+        made = reference.attend(rows, parts, scale)
+    return made.to(q.dtype).contiguous()
+
+
+def _wide(values: Any) -> Any:
+    """In f32, or f64 where they are that."""
+    return values.detach().to(torch.promote_types(values.dtype, torch.float32))
+
+
+def _bias_of_rows(places: Any, level_weights: Any, device: Any) -> tuple[Any, Any]:
+    """(whose weight each row has, the weight), or nothing."""
+    return (None, None) if level_weights is None else reference.level_bias(places.to(device), level_weights)
+
+
 def _parts(q: Any, k: Any, v: Any, kind: str, causal: bool, places: Any, images: Any, level_weights: Any,
-           share: float) -> list[reference.Part]:
+           share: float, scale: float) -> list[reference.Part]:
     known = reference.TEXT if causal else reference.TOWER
     if kind not in known:
         raise InputError(f"attention {kind!r} has no form in torch, which gradients, float64 and other devices than "
                          f"the CPU need: choose one of {', '.join(known)}")
     if causal:
-        return reference.text_parts(q, k, v, kind, torch.zeros(0, 2) if images is None else images)
-    return reference.tower_parts(q, k, v, kind, places, level_weights, share)
+        return reference.text_parts(q, k, v, kind, torch.zeros(0, 2) if images is None else images, share)
+    where = None if places is None else places.to(q.device)
+    return reference.tower_parts(q, k, v, kind, where, level_weights, share, scale)
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -144,16 +193,23 @@ def _attention_backward(gradient: torch.Tensor, q: torch.Tensor, k: torch.Tensor
                         sum_weights: torch.Tensor | None = None) -> list[torch.Tensor]:
     """Computes the attention again in torch."""
     learned = _learned(q, k, v, level_weights, sum_weights)
-    wide = [one.to(torch.promote_types(one.dtype, torch.float32)) for one in learned]
-    weights = None if level_weights is None else wide[3]
-    if kind == level_sum.KIND and not causal:
-        of_sum = None if sum_weights is None else wide[-1]
-        summed = level_sum.attend_to_levels_backward(gradient.to(wide[0].dtype), wide[0], wide[1], wide[2], places,
-                                                     weights, of_sum, share, scale)
-        return [one.to(like.dtype).contiguous() for one, like in zip(summed, learned)]
-    parts = _parts(wide[0], wide[1], wide[2], kind, causal, places, images, weights, share)
-    levels = 0 if weights is None else len(weights)
-    made = reference.attend_backward(gradient.to(wide[0].dtype), wide[0], parts, scale, levels)
+    if not len(q):
+        return [torch.zeros_like(one, memory_format=torch.contiguous_format) for one in learned]
+    rows, keys, values = _wide(q), _wide(k), _wide(v)
+    weights = None if level_weights is None else _wide(level_weights)
+    gradient = gradient.to(rows.dtype)
+    if kind == "performer":
+        levels, bias = _bias_of_rows(places, weights, q.device)
+        *made, of_rows = features.attend_backward(gradient, rows, keys, values, bias, scale)
+        if weights is not None:
+            made.append(torch.zeros_like(weights).index_add(0, levels, of_rows.to(weights.dtype)))
+    elif kind == level_sum.KIND:
+        of_sum = None if sum_weights is None else _wide(sum_weights)
+        made = level_sum.attend_to_levels_backward(gradient, rows, keys, values, places.to(q.device), weights, of_sum,
+                                                   share, scale)
+    else:
+        parts = _parts(rows, keys, values, kind, causal, places, images, weights, share, scale)
+        made = list(reference.attend_backward(gradient, rows, parts, scale, 0 if weights is None else len(weights)))
     return [one.to(like.dtype).contiguous() for one, like in zip(made, learned)]
 
 
@@ -168,8 +224,8 @@ def _(gradient: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor,
 def _backward(ctx: Any, gradient: Any) -> tuple[Any, ...]:
     q, k, v, places, images, level_weights, sum_weights = ctx.saved_tensors
     kind, causal, share, scale = ctx.how
-    made = torch.ops.fovea.attention_backward(gradient.contiguous(), q, k, v, kind, causal, places, images, level_weights, share,
-                                              scale, sum_weights)
+    made = torch.ops.fovea.attention_backward(gradient.contiguous(), q, k, v, kind, causal, places, images,
+                                              level_weights, share, scale, sum_weights)
     of_weights = None if level_weights is None else made[3]
     of_sum = None if sum_weights is None else made[-1]
     return made[0], made[1], made[2], None, None, None, None, of_weights, None, None, of_sum
@@ -204,6 +260,10 @@ def attention(q: Any, k: Any, v: Any, kind: str = "dense", *, causal: bool = Fal
     of_levels = kind == level_sum.KIND and not causal
     if sum_weights is not None and not (of_levels and tuple(sum_weights.shape) == (level_sum.LEVELS,)):
         raise InputError(f"attention {kind!r} with {list(sum_weights.shape)} weights of a sum: give 3, to level-sum")
+    if images is not None and (images.ndim != 2 or images.shape[1] != 2):
+        raise InputError(f"images of the shape {list(images.shape)}: give [n, 2]: rows from, to of each")
+    if level_weights is not None and level_weights.ndim != 1:
+        raise InputError(f"level_weights of the shape {list(level_weights.shape)}: give [levels]")
     if scale is None:
         scale = float(q.shape[-1]) ** -0.5
     return torch.ops.fovea.attention(q, k, v, kind, causal, places, images, level_weights, share, scale, sum_weights)

@@ -185,7 +185,7 @@ def _plan(given: Any) -> str | tuple[str, NDArray[np.int32], tuple[int, int]]:
     if isinstance(given, (str, os.PathLike)):
         return os.fspath(given)
     plan = given if isinstance(given, Plan) else Plan(given)
-    cells = np.asarray(plan.cells)
+    cells = _array(plan.cells)
     if cells.ndim != 2 or cells.shape[1] != 3 or cells.dtype.kind not in "iu":
         raise InputError(f"cells of the shape {list(cells.shape)} and the type {cells.dtype}: give "
                          "whole numbers, [n, 3]: level, row, column")
@@ -223,7 +223,7 @@ def _map(value: Any) -> NDArray[np.uint16]:
     """16-bit scores of a map: a picture's lightness, 0..1 as float, or such scores."""
     if isinstance(value, (str, os.PathLike)):
         return _fovea.load_map(os.fspath(value))
-    array = np.asarray(value)
+    array = _array(value)
     if array.ndim != 2:
         raise InputError(f"a coupling map has the shape {list(array.shape)}; give [rows, columns]")
     if array.dtype.kind in "fb":
@@ -234,6 +234,11 @@ def _map(value: Any) -> NDArray[np.uint16]:
         raise InputError(f"a coupling map has the type {array.dtype}; give uint16 (0..65535) or a "
                          "floating-point type (0..1)")
     return np.ascontiguousarray(array)
+
+
+def _array(value: Any) -> NDArray[Any]:
+    """An array's values; of a tensor on a device by its own cpu(), which waits for the caller's stream."""
+    return np.asarray(value.cpu() if hasattr(value, "cpu") else value)
 
 
 def _bits_of(mask: Mask) -> Callable[[list[int], int], bytes | None]:

@@ -4,17 +4,22 @@
 
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "arrays.h"
+#include "engine/given_plan.h"
 #include "errors.h"
+#include "fovea/fovea.h"
 #include "lock.h"
 #include "module.h"
+#include "ops/attention/sparse/random_features.h"
 #include "pictures.h"
 
 namespace nb = nanobind;
@@ -33,6 +38,23 @@ template <class Struct, class Array>
 std::span<const Struct> structs_of(const Array& array) {
   static_assert(sizeof(Struct) % sizeof(*array.data()) == 0);
   return {reinterpret_cast<const Struct*>(array.data()), array.shape(0)};
+}
+
+// The checks of attend() alone, of rows [rows, heads, head_dim] that lie anywhere.
+void check_rows(int64_t rows, int heads, int kv_heads, const std::string& kind, bool causal,
+                double share, double scale, const Places& places, const Spans& images,
+                const Values& level_bias, const Values& sum_weights) {
+  const AttentionOptions options{.kind = kind,
+                                 .causal = causal,
+                                 .share = share,
+                                 .scale = static_cast<float>(scale),
+                                 .places = structs_of<RowInGrid>(places),
+                                 .images = structs_of<RowSpan>(images),
+                                 .level_bias = {level_bias.data(), level_bias.shape(0)},
+                                 .sum_weights = {sum_weights.data(), sum_weights.shape(0)}};
+  const auto checked =
+      check_attention({.rows = rows, .heads = heads, .kv_heads = kv_heads}, options);
+  if (!checked) raise(checked.error());
 }
 
 void attend_rows(const Rows& q, const Rows& k, const Rows& v, const RowsOut& out,
@@ -92,6 +114,32 @@ nb::list pyramid_of(nb::handle picture, int levels, int threads) {
   return list;
 }
 
+// Cells as a plan of a canvas has them: coarse first; an error where they are not on it.
+nb::object cells_on_canvas(const Places& cells, int width, int height) {
+  Plan plan;
+  const auto given = structs_of<Cell>(cells);
+  plan.cells.assign(given.begin(), given.end());
+  const auto kept =
+      std::make_shared<Plan>(value_or_raise(settle_plan(std::move(plan), {width, height}, -1)));
+  return cells_array(kept->cells, keeper(kept));
+}
+
+// The names of the kinds of attention of the tower, or of the language model.
+std::vector<std::string> kind_names(bool causal) {
+  std::vector<std::string> names;
+  for (const AttentionChoice& choice : attention_choices())
+    if (causal ? choice.of_text : choice.of_tower) names.push_back(choice.name);
+  return names;
+}
+
+// What "performer" projects rows on: [features, head_dim].
+nb::object directions_of(int head_dim) {
+  if (head_dim < 1) raise(bad_input("random features of rows without values: give one or more"));
+  const auto kept =
+      std::make_shared<std::vector<float>>(random_directions(kRandomFeatures, head_dim));
+  return array_of(kept->data(), {kRandomFeatures, static_cast<size_t>(head_dim)}, keeper(kept));
+}
+
 }  // namespace
 
 void add_ops(nb::module_& module) {
@@ -99,7 +147,14 @@ void add_ops(nb::module_& module) {
              nb::arg("kind"), nb::arg("causal"), nb::arg("share"), nb::arg("scale"),
              nb::arg("places"), nb::arg("images"), nb::arg("level_bias"), nb::arg("sum_weights"),
              nb::arg("threads"));
+  module.def("check_attention", &check_rows, nb::arg("rows"), nb::arg("heads"), nb::arg("kv_heads"),
+             nb::arg("kind"), nb::arg("causal"), nb::arg("share"), nb::arg("scale"),
+             nb::arg("places"), nb::arg("images"), nb::arg("level_bias"), nb::arg("sum_weights"));
   module.def("pyramid", &pyramid_of, nb::arg("picture"), nb::arg("levels"), nb::arg("threads"));
+  module.def("cells_on_canvas", &cells_on_canvas, nb::arg("cells"), nb::arg("width"),
+             nb::arg("height"));
+  module.def("attention_kinds", &kind_names, nb::arg("causal"));
+  module.def("random_directions", &directions_of, nb::arg("head_dim"));
 }
 
 }  // namespace fovea::python

@@ -2,6 +2,7 @@
 #include "pictures.h"
 
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 
 #include <cstring>
@@ -113,6 +114,16 @@ bool is_bytes(nb::handle object) {
          nb::cast<int>(object.attr("itemsize")) == 1;
 }
 
+// A tensor of a device, copied by whoever made it: torch's cpu() waits for the stream that its
+// caller works on. All else stays as it is.
+nb::object on_the_cpu(nb::handle object) {
+  if (!nb::hasattr(object, "__dlpack_device__") || !nb::hasattr(object, "cpu"))
+    return nb::borrow(object);
+  const auto [type, number] = nb::cast<std::pair<int, int>>(object.attr("__dlpack_device__")());
+  const bool readable = type == nb::device::cpu::value || type == nb::device::cuda_host::value;
+  return readable ? nb::borrow(object) : object.attr("cpu")();
+}
+
 }  // namespace
 
 Picture picture_of(nb::handle object) {
@@ -124,8 +135,9 @@ Picture picture_of(nb::handle object) {
   }
   if (is_bytes(object)) return file_bytes(object);
   if (is_pil_image(object)) return pil_pixels(object);
+  const nb::object array = on_the_cpu(object);
   Pixels pixels;
-  if (nb::try_cast(object, pixels)) {
+  if (nb::try_cast(array, pixels)) {
     check_pixels(pixels);
     const Released released;
     return copy_pixels(pixels);

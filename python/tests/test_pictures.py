@@ -15,14 +15,31 @@ PIXELS = fovea.load_image(SCENE)
 class Tensor:
     """What a torch tensor is to others: DLPack, and no buffer."""
 
-    def __init__(self, array, device=None):
-        self.array, self.device = array, device
+    def __init__(self, array):
+        self.array = array
 
     def __dlpack__(self, **kwargs):
         return self.array.__dlpack__(**kwargs)
 
     def __dlpack_device__(self):
-        return self.device or self.array.__dlpack_device__()
+        return self.array.__dlpack_device__()
+
+
+class DeviceTensor:
+    """A tensor that lies on a GPU: nobody but its own cpu() may read it."""
+
+    def __init__(self, array):
+        self.array, self.copies = array, 0
+
+    def __dlpack__(self, **kwargs):
+        raise AssertionError("read on the device, without its stream")
+
+    def __dlpack_device__(self):
+        return (2, 0)  # CUDA, the first
+
+    def cpu(self):
+        self.copies += 1
+        return self.array
 
 
 def same(picture, expected=PIXELS):
@@ -75,6 +92,31 @@ def test_torch_tensors():
     assert same(tensor) and same(tensor.permute(2, 0, 1).contiguous().permute(1, 2, 0))
     with pytest.raises(fovea.InputError, match="float32"):
         fovea.load_image(tensor.float())
+
+
+def test_tensors_of_a_device_are_copied_by_their_own_cpu(engine):
+    """torch's cpu() waits for the stream that the caller works on; a stand-in shows who is asked, and how often."""
+    tensor = DeviceTensor(PIXELS)
+    assert same(tensor) and tensor.copies == 1
+    assert np.array_equal(fovea.see(tensor).relevance, fovea.see(PIXELS).relevance)
+    assert np.array_equal(fovea.plan(tensor, budget=20).cells, fovea.plan(PIXELS, budget=20).cells)
+    assert np.array_equal(fovea.crops(tensor).crops, fovea.crops(PIXELS).crops)
+    assert engine.ask([tensor, PIXELS], "How many?", max_tokens=2).text == engine.ask(
+        [PIXELS, PIXELS], "How many?", max_tokens=2).text
+    session = engine.session(tensor)
+    session.add(tensor)
+    assert session.images == 2
+    with pytest.raises(fovea.InputError, match="float32"):
+        fovea.load_image(DeviceTensor(PIXELS.astype(np.float32)))
+
+
+def test_plans_and_maps_of_a_device_are_too():
+    cells = fovea.plan(PIXELS, budget=20).cells
+    given = fovea.patches(PIXELS, plan=DeviceTensor(np.asarray(cells)))
+    assert np.array_equal(given.values, fovea.patches(PIXELS, plan=cells).values)
+    coupling = np.linspace(0, 1, 45, dtype=np.float32).reshape(5, 9)
+    assert np.array_equal(fovea.see(PIXELS, coupling=DeviceTensor(coupling)).coupling,
+                          fovea.see(PIXELS, coupling=coupling).coupling)
 
 
 def test_arrays_that_are_no_pictures():

@@ -2,6 +2,7 @@
 """fovea.transformers: stock Qwen3-VL looks by plans. Needs torch and transformers; tools/python_suites has them."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -21,7 +22,7 @@ TINY = ROOT / "models/tiny"
 NOISE = np.random.default_rng(5).integers(0, 256, (320, 448, 3), np.uint8)
 OTHER = np.random.default_rng(6).integers(0, 256, (256, 288, 3), np.uint8)
 TEXT = "<|im_start|>user\n<|vision_start|><|image_pad|><|vision_end|>{}<|im_end|>\n<|im_start|>assistant\n"
-DTYPES = [torch.float32, torch.float64]
+DTYPES = [torch.float32, torch.float64, torch.bfloat16]
 
 
 def load(dtype=torch.float32, folder=TINY):
@@ -223,3 +224,26 @@ def test_the_example_runs(scene):
     every, blind, asked = run.stdout.splitlines()
     assert every == f"1024 visual tokens: {scene.answer}" and asked == f"96 visual tokens: {scene.answer}"
     assert blind.startswith("96 visual tokens: ")
+
+
+def test_the_bench_runs():
+    """It compares every cell with the untouched model before it times anything."""
+    run = subprocess.run([sys.executable, ROOT / "bench/peers/attach.py", "--config", TINY / "config.json", "--side",
+                          "256", "--budget", "20", "--few-rounds", "1", "--device", "cpu", "--json"], text=True,
+                         capture_output=True, env=dict(ENVIRONMENT, TQDM_DISABLE="1"))
+    assert run.returncode == 0, run.stderr
+    found = json.loads(run.stdout.splitlines()[-1])
+    assert found["device"] == "cpu" and found["off"] <= 1e-5 and set(found["best"]) == {"every token", "20 tokens"}
+
+
+def test_the_documentation_runs(scene, tmp_path):
+    """The piece of code in docs/python.md, with the model that is here in place of the one to be fetched."""
+    image = pytest.importorskip("PIL.Image")
+    image.fromarray(scene.pixels).save(tmp_path / "scene.png")
+    text = (ROOT / "docs/python.md").read_text()
+    [piece] = [piece for piece in re.findall(r"```python\n(.*?)```", text, re.S) if "import fovea.transformers" in piece]
+    assert piece.count('"Qwen/Qwen3-VL-2B-Instruct"') == 2
+    piece = piece.replace('"Qwen/Qwen3-VL-2B-Instruct"', repr(str(TINY))) + "\nassert ids.shape[0] == 1"
+    run = subprocess.run([sys.executable, "-c", piece], cwd=tmp_path, text=True, capture_output=True,
+                         env=dict(ENVIRONMENT, TQDM_DISABLE="1"))
+    assert run.returncode == 0, run.stderr

@@ -24,10 +24,6 @@ Status check_shape(const AttentionRows& rows, const AttentionOptions& options) {
     return bad_input(
         fmt::format("attention of {} heads over {}: give a multiple of the keys' heads", rows.heads,
                     rows.kv_heads));
-  if (rows.head_dim <= 0 || rows.head_dim % 4 != 0 || rows.head_dim > kMaxHeadDim)
-    return bad_input(
-        fmt::format("attention with heads of {} values: give a multiple of 4, up to {}",
-                    rows.head_dim, kMaxHeadDim));
   if (rows.rows < 0 || rows.rows > INT32_MAX / 2)
     return bad_input(fmt::format("attention of {} rows: give 0 to {}", rows.rows, INT32_MAX / 2));
   if (!(options.share >= 0 && options.share <= 1))
@@ -35,6 +31,13 @@ Status check_shape(const AttentionRows& rows, const AttentionOptions& options) {
   if (!(options.scale >= 0))
     return bad_input(fmt::format("a scale of {}: give 0 or more", options.scale));
   return check_threads(options.threads);
+}
+
+// What the kernels take.
+Status check_head_dim(int head_dim) {
+  if (head_dim > 0 && head_dim % 4 == 0 && head_dim <= kMaxHeadDim) return Done{};
+  return bad_input(fmt::format("attention with heads of {} values: give a multiple of 4, up to {}",
+                               head_dim, kMaxHeadDim));
 }
 
 Status check_places(const AttentionRows& rows, const AttentionOptions& options) {
@@ -161,7 +164,7 @@ void attend_patches(Threads& threads, const AttentionRows& rows, const Attention
 
 }  // namespace
 
-Status attend(const AttentionRows& rows, const AttentionOptions& options) {
+Status check_attention(const AttentionRows& rows, const AttentionOptions& options) {
   return within_memory([&]() -> Status {
     const auto place = options.causal ? AttentionPlace::kText : AttentionPlace::kTower;
     const auto kind = find_attention_kind(options.kind, place);
@@ -173,10 +176,19 @@ Status attend(const AttentionRows& rows, const AttentionOptions& options) {
       return bad_input("a bias of levels in a sequence: leave it out, or causal");
     if (!options.causal &&
         (*kind != AttentionKind::kDense || !options.places.empty() || !options.level_bias.empty()))
-      if (auto checked = check_places(rows, options); !checked) return checked;
+      return check_places(rows, options);
+    return Done{};
+  });
+}
+
+Status attend(const AttentionRows& rows, const AttentionOptions& options) {
+  return within_memory([&]() -> Status {
+    if (auto checked = check_attention(rows, options); !checked) return checked;
+    if (auto checked = check_head_dim(rows.head_dim); !checked) return checked;
     if (rows.rows == 0) return Done{};
+    const auto place = options.causal ? AttentionPlace::kText : AttentionPlace::kTower;
     Threads threads(options.threads > 0 ? options.threads : usable_cores());
-    SparseSettings settings{*kind, options.share};
+    SparseSettings settings{*find_attention_kind(options.kind, place), options.share};
     if (!options.sum_weights.empty())
       std::copy_n(options.sum_weights.begin(), kSumLevels, settings.level_weights.begin());
     if (options.causal)

@@ -91,6 +91,11 @@ TEST(Ops, WhatIsWrongIsSaid) {
   Given given;
   const auto refused = [&](const AttentionOptions& options, const AttentionRows& rows) {
     const Status done = attend(rows, options);
+    const Status checked = check_attention(rows, options);
+    EXPECT_EQ(static_cast<bool>(checked), static_cast<bool>(done) || rows.head_dim == 6);
+    if (!checked) {
+      EXPECT_EQ(checked.error().message, done.error().message);
+    }
     return !done && !done.error().message.empty();
   };
   EXPECT_TRUE(refused({.kind = "fog"}, given.rows));
@@ -104,6 +109,8 @@ TEST(Ops, WhatIsWrongIsSaid) {
   sum.sum_weights = std::span(weights).first(2);
   EXPECT_TRUE(refused(sum, given.rows));  // of three levels
   EXPECT_TRUE(refused({.sum_weights = std::span(weights).first(1)}, given.rows));  // no sum
+  const float bias[] = {1, 2};
+  EXPECT_TRUE(refused({.causal = true, .level_bias = bias}, given.rows));
   const RowSpan beyond[] = {{0, 31}};
   EXPECT_TRUE(refused({.kind = "prefix", .causal = true, .images = beyond}, given.rows));
   given.places[1] = given.places[0];
