@@ -36,8 +36,7 @@ class Accelerator {
   // Whether work is enqueued, and goes on while the host does something else.
   virtual bool works_ahead() const = 0;
   // Whether requests share passes. One pass more then costs more than the rows in it, so that
-  // prompts are read whole; and what fails in a pass fails for all of it. Else requests follow one
-  // another, in pieces that others can come between.
+  // prompts are read whole. Else requests follow one another, in pieces that others come between.
   virtual bool shares_passes() const = 0;
   // Until all that was enqueued is done.
   virtual Status wait() = 0;
