@@ -9,6 +9,7 @@
 #include <future>
 #include <memory>
 #include <optional>
+#include <ostream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -122,6 +123,134 @@ TEST_F(DeviceMemoryTest, AFailureIsThatOfTheSessionThatNeededMore) {
     const auto next = ask(failing, options);
     ASSERT_TRUE(next) << next.error().message;
     expect_same_answer(*next, needs_long ? *expected : *expected_of_large, 0);
+  }
+}
+
+// What is asked in a sweep.
+struct Asked {
+  const char* name;
+  AskOptions options;
+
+  friend void PrintTo(const Asked& asked, std::ostream* out) { *out << asked.name; }
+};
+
+std::vector<Asked> all_asked() {
+  AskOptions few;
+  few.budget_tokens = 5;
+  few.max_tokens = 3;
+  few.ignore_end = true;
+  AskOptions crops = few;
+  crops.look = "crops";
+  crops.attention = true;
+  AskOptions drawn = few;
+  drawn.plan = "cortical";
+  drawn.temperature = 1;
+  drawn.repetition_penalty = 1.5;
+  AskOptions listed = few;
+  listed.likely_tokens = 3;
+  listed.looks = 2;
+  listed.sure = 1;
+  return {{"a_look", few}, {"crops", crops}, {"drawn", drawn}, {"two_looks_listed", listed}};
+}
+
+// tools/low_memory asks for every allocation.
+bool is_whole() { return std::getenv("FOVEA_EVERY_ALLOCATION") != nullptr; }
+
+// Which allocations fail: each of the first `count`, once by itself and once with all that follow
+// it; or `few` of them.
+std::vector<MemoryFaults> faults_of(int64_t count, int64_t few) {
+  std::vector<MemoryFaults> all;
+  all.reserve(static_cast<size_t>(2 * count));
+  const int64_t step = is_whole() ? 1 : std::max<int64_t>(1, 2 * count / few) | 1;  // of both kinds
+  for (int64_t i = 0; i < 2 * count; i += step)
+    all.push_back({.before = i / 2, .once = i % 2 == 0});
+  return all;
+}
+std::string text_of(const MemoryFaults& faults) {
+  return "allocation " + std::to_string(faults.before) + (faults.once ? "" : " and all later");
+}
+
+Result<Answer> ask_of(const Asked& asked, Session& session) {
+  return session.ask("What is the red one?", asked.options);
+}
+
+class DeviceMemorySweep : public DeviceMemoryTest {
+ protected:
+  // A model as loaded, its session, and what is answered where nothing fails.
+  struct Trial {
+    std::shared_ptr<const Model> model;
+    std::optional<Session> session;
+  };
+  static Trial fresh() {
+    Trial trial;
+    const auto model = load();
+    EXPECT_TRUE(model) << model.error().message;
+    trial.model = *model;
+    trial.session = session_of(trial.model);
+    EXPECT_TRUE(trial.session->add(picture({96, 64})));
+    return trial;
+  }
+  static Answer answer_of(const Asked& asked) {
+    Trial trial = fresh();
+    auto answer = ask_of(asked, *trial.session);
+    EXPECT_TRUE(answer) << answer.error().message;
+    return std::move(*answer);
+  }
+};
+
+TEST_F(DeviceMemorySweep, LoadingEndsInAnErrorAndTheNextOneLoads) {
+  const Asked asked = all_asked().front();
+  const Answer expected = answer_of(asked);
+  set_faults({});
+  ASSERT_TRUE(load());
+  const MemoryTaken whole = set_faults({});
+  EXPECT_GT(whole.allocations, 40);
+  for (const MemoryFaults& faults : faults_of(whole.allocations, 2 * whole.allocations)) {
+    const std::string where = text_of(faults);
+    set_faults(faults);
+    const auto model = load();
+    const MemoryTaken taken = set_faults({});
+    EXPECT_GT(taken.failures, 0) << where;
+    EXPECT_EQ(taken.held, whole.held) << where << ": memory is lost";
+    ASSERT_FALSE(model) << where;
+    expect_no_memory(model.error(), where);
+    if (is_whole()) expect_same_answer(answer_of(asked), expected, 0);
+  }
+  expect_same_answer(answer_of(asked), expected, 0);
+}
+
+class DeviceMemorySweepOf : public DeviceMemorySweep, public testing::WithParamInterface<Asked> {};
+
+INSTANTIATE_TEST_SUITE_P(asked, DeviceMemorySweepOf, testing::ValuesIn(all_asked()),
+                         [](const auto& asked) { return std::string(asked.param.name); });
+
+// The first question that a model is asked makes all memory that later ones find.
+TEST_P(DeviceMemorySweepOf, AQuestionEndsInAnErrorAndTheNextIsAnswered) {
+  const Asked& asked = GetParam();
+  const Answer expected = answer_of(asked);
+  const int64_t held = set_faults({}).held;
+  int64_t allocations = 0;
+  {
+    Trial trial = fresh();
+    set_faults({});
+    ASSERT_TRUE(ask_of(asked, *trial.session));
+    allocations = set_faults({}).allocations;
+  }
+  EXPECT_GT(allocations, 20);
+  for (const MemoryFaults& faults : faults_of(allocations, 3)) {
+    const std::string where = text_of(faults);
+    {
+      Trial trial = fresh();
+      set_faults(faults);
+      const auto answer = ask_of(asked, *trial.session);
+      EXPECT_GT(set_faults({}).failures, 0) << where;
+      EXPECT_FALSE(answer) << where;
+      if (!answer) expect_no_memory(answer.error(), where);
+      const auto next = ask_of(asked, *trial.session);
+      ASSERT_TRUE(next) << where << ": " << next.error().message;
+      expect_same_answer(*next, expected, 0);
+    }
+    EXPECT_EQ(set_faults({}).held, held) << where << ": memory is lost";
   }
 }
 
