@@ -27,24 +27,29 @@ Function function_of(const Model& model, const char* name) {
   return function;
 }
 
-// Listens to the end of stages while it lives.
-class StageListener {
+// Waits for the device where a stage ends, while it lives.
+class StageWaiter {
  public:
-  StageListener(const Model& model, std::function<void(const std::string&)> on_stage)
-      : device_(*model.device) {
-    device_.on_stage = std::move(on_stage);
+  using OnStage = std::function<void(const std::string&)>;
+
+  // `on_stage` comes before the wait.
+  explicit StageWaiter(const Model& model, OnStage on_stage = nullptr) : device_(*model.device) {
+    device_.on_stage = [this, on_stage = std::move(on_stage)](const std::string& stage) {
+      if (on_stage) on_stage(stage);
+      if (auto done = device_.wait(); !done && worked_) worked_ = done;
+    };
   }
-  StageListener(const StageListener&) = delete;
-  StageListener& operator=(const StageListener&) = delete;
-  ~StageListener() { device_.on_stage = nullptr; }
+  StageWaiter(const StageWaiter&) = delete;
+  StageWaiter& operator=(const StageWaiter&) = delete;
+  ~StageWaiter() { device_.on_stage = nullptr; }
+
+  // The first error of the device.
+  const Status& worked() const { return worked_; }
 
  private:
   Accelerator& device_;
+  Status worked_ = Done{};
 };
-
-void wait_for(const Model& model) {
-  if (auto done = model.device->wait(); !done) model.device->fail(done.error());
-}
 
 }  // namespace
 
@@ -76,21 +81,22 @@ Result<RequestRun> Requests::run() const {
 }
 
 Result<RequestRun> Requests::run_by_stage() const {
-  const StageListener listener(*model_, [this](const std::string&) { wait_for(*model_); });
-  return run();
+  StageWaiter waiter(*model_);
+  auto ran = run();
+  if (ran && !waiter.worked()) return waiter.worked().error();
+  return ran;
 }
 
 Status Requests::run_recorded() const {
   const auto mark = function_of<MarkStage>(*model_, kMarkStageSymbol);
   const auto record = function_of<RecordKernels>(*model_, kRecordKernelsSymbol);
-  const StageListener listener(*model_, [&](const std::string& lap) {
+  StageWaiter waiter(*model_, [&](const std::string& lap) {
     if (const auto stage = stage_of_lap(lap)) mark(model_->device, static_cast<int>(*stage));
-    wait_for(*model_);
   });
   record(true);
   const auto ran = run();
   record(false);
-  return ran ? Status(Done{}) : Status(ran.error());
+  return ran ? waiter.worked() : Status(ran.error());
 }
 
 Result<RequestRun> Requests::warm_up() const {

@@ -37,8 +37,9 @@ Result<Buffer<float>> logits_of(const Bench& bench, const std::string& weights) 
     plan.cells.push_back({0, i / kSideCells, i % kSideCells});
   const Patches patches = sample_patches(*model.threads, pyramid, plan);
   TowerMemory tower_memory;
-  const VisualTokens visual =
+  const auto visual =
       model.tower.encode(*model.threads, patches, pyramid.canvas(), tower_memory, {.keep = false});
+  if (!visual) return visual.error();
 
   std::mt19937 random(3);
   std::vector<int> ids(static_cast<size_t>(plan.tokens() + kTextTokens));
@@ -46,7 +47,7 @@ Result<Buffer<float>> logits_of(const Bench& bench, const std::string& weights) 
     id = static_cast<int>(random() % static_cast<uint32_t>(model.config().text.vocab_size));
   const ImageSpan image_span{4, plan.cells, {kSideCells, kSideCells}};
   const auto positions = prompt_positions(ids.size(), {&image_span, 1});
-  const VisualSpan span{4, &visual, 0, visual.count};
+  const VisualSpan span{4, &*visual, 0, visual->count};
   DecoderMemory memory;
   ForwardOptions options;
   options.all_logits = true;

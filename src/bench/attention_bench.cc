@@ -71,7 +71,7 @@ class TowerKinds {
  private:
   VisualTokens pass(const EncodeOptions& options) const {
     TowerMemory memory;
-    return model_.tower.encode(*model_.threads, patches_, pyramid_.canvas(), memory, options);
+    return *model_.tower.encode(*model_.threads, patches_, pyramid_.canvas(), memory, options);
   }
 
   double time(const SparseSettings& attention) const {

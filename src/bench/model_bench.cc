@@ -166,8 +166,8 @@ class ModelBench {
     VisualTokens tokens;
     const double ms = best_ms(patch_count > 1000 ? 1 : 3, [&] {
       TowerMemory memory;
-      tokens = model_->tower.encode(*model_->threads, patches, pyramid_->canvas(), memory,
-                                    {.keep = false});
+      tokens = *model_->tower.encode(*model_->threads, patches, pyramid_->canvas(), memory,
+                                     {.keep = false});
     });
     add(tokens.count == plan.tokens() && all_finite(tokens.features),
         fmt::format("tower/{}", patch_count), ms, "ms");

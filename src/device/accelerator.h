@@ -7,10 +7,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
-#include <mutex>
-#include <optional>
 #include <string>
-#include <utility>
 
 #include "base/check.h"
 #include "fovea/result.h"
@@ -36,26 +33,10 @@ class Accelerator {
   // Whether work is enqueued, and goes on while the host does something else.
   virtual bool works_ahead() const = 0;
   // Whether requests share passes. One pass more then costs more than the rows in it, so that
-  // prompts are read whole; and what fails in a pass fails for all of it. Else requests follow one
-  // another, in pieces that others can come between.
+  // prompts are read whole. Else requests follow one another, in pieces that others come between.
   virtual bool shares_passes() const = 0;
   // Until all that was enqueued is done.
   virtual Status wait() = 0;
-
-  // Whether work has failed since this was last asked. Work that failed leaves nothing that may be
-  // used; what is asked for next starts afresh.
-  Status take_status() {
-    const std::lock_guard lock(error_mutex_);
-    if (!error_) return Done{};
-    Error error = std::move(*error_);
-    error_.reset();
-    return error;
-  }
-  // Remembers the first error.
-  void fail(const Error& error) {
-    const std::lock_guard lock(error_mutex_);
-    if (!error_) error_ = error;
-  }
 
   // Where set, called where a stage of a request ends, and no work is enqueued ahead of what was
   // asked for: for those who want each stage by itself. Set between requests.
@@ -77,8 +58,6 @@ class Accelerator {
   virtual bool has_library() const { return true; }
 
   void* library_ = nullptr;  // null: what it exports is in the program
-  std::mutex error_mutex_;
-  std::optional<Error> error_;
 };
 
 // Something that lies in a device's memory; its library knows its form.

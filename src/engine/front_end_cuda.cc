@@ -312,8 +312,10 @@ void CudaFrontEnd::run_put_off(const EncodeOptions& options, Stopwatch* watch) {
     if (pass.empty()) continue;
     const Status done = run_pass(pass, options, watch);
     for (PutOff* one : pass) {
+      // There may be memory for each, where there is none for all.
+      const bool alone = done || pass.size() == 1;
+      one->tokens->status = alone ? done : run_pass({&one, 1}, options, watch);
       one->tokens->waits_for = nullptr;
-      one->tokens->status = done;
     }
   }
 }

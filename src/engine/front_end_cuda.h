@@ -76,7 +76,8 @@ class CudaFrontEnd : public DeviceFrontEnd, public PutOffWork {
   static constexpr int kMostRows = 2048;
 
   int put_off_rows() const;
-  // With a watch, patches are a stage.
+  // In passes that requests share; each alone, where such a pass fails. With a watch, patches are a
+  // stage.
   void run_put_off(const EncodeOptions& options, Stopwatch* watch);
   Status run_pass(std::span<PutOff* const> pass, const EncodeOptions& options, Stopwatch* watch);
   Result<RelevanceWorkspace*> workspace_for(Size canvas);

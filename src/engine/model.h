@@ -68,8 +68,6 @@ struct Model {
   int64_t weights_bytes() const {
     return static_cast<int64_t>(tower.bytes() + decoder.bytes() + (gaze ? gaze->bytes() : 0));
   }
-  // Whether the device has done what it was asked since this was last asked.
-  Status worked() const { return device->take_status(); }
   // For the stages of a request.
   Stopwatch stopwatch() const { return Stopwatch(device->on_stage); }
   // Whether what was computed so far was computed with the weights that were loaded: files that are

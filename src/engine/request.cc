@@ -137,7 +137,6 @@ Result<RequestStage> ActiveRequest::glance() {
   if (!planned) return planned.error();
   const Status shown = show_images(*session_, images_, options(), keep_going_, looks_);
   if (!shown) return shown.error();
-  if (auto worked = model().worked(); !worked) return worked.error();
   watch_.lap("look");
   if (!model().words.get()) return model().words.get().error();
   if (any_asks_model(looks_)) return RequestStage::kCouple;
@@ -148,7 +147,6 @@ Result<RequestStage> ActiveRequest::glance() {
 Result<RequestStage> ActiveRequest::look() {
   if (!goes_on()) return finish();
   const auto taken = take_looks(*session_, images_, looks_, round_, prompt_, reading_, keep_going_);
-  if (auto worked = model().worked(); !worked) return worked.error();
   if (!taken) return taken.error();
   if (!*taken) return finish();
   watch_.lap("look");
@@ -275,7 +273,6 @@ Result<bool> ActiveRequest::look_again() {
   watch_.lap(answer_.tokens.empty() ? "sample" : "generate");
   const auto taken =
       take_looks(*session_, images_, looks_, ++round_, prompt_, reading_, keep_going_);
-  if (auto worked = model().worked(); !worked) return worked.error();
   if (!taken) return taken.error();
   watch_.lap("look");
   if (!*taken) return false;  // it was stopped

@@ -248,42 +248,6 @@ TEST_P(SchedulerTest, WrongRequestsAreRefusedAtOnce) {
   refused(request, "");
 }
 
-// What goes wrong on a device in one session's work is that session's.
-TEST(SchedulerOnGpu, AnErrorOfTheDeviceIsTheRequestsWhoseItIs) {
-  if (emulated_library().empty()) GTEST_SKIP() << "the emulation is not built";
-  setenv("FOVEA_CUDA_LIBRARY", emulated_library().c_str(), 1);
-  const auto model = load_model(gaze_path(), {.device = "cuda"});
-  unsetenv("FOVEA_CUDA_LIBRARY");
-  ASSERT_TRUE(model) << model.error().message;
-  AskOptions options;
-  options.budget_tokens = 16;
-  options.max_tokens = 6;
-  const auto ask = [&](const AskOptions& with) {
-    Session session = session_of(*model);
-    EXPECT_TRUE(session.add(gaze_path("scene.png")));
-    return session.ask("What is this?", with);
-  };
-  const auto expected = ask(options);
-  ASSERT_TRUE(expected) << expected.error().message;
-  for (int i = 0; i < 4; ++i) {
-    std::optional<Result<Answer>> failed_one;
-    std::thread other([&] {
-      AskOptions failing = options;
-      failing.keep_going = [&, calls = 0]() mutable {
-        if (++calls == 1) (*model)->device->fail(failed("a fault that was put there"));
-        return true;
-      };
-      failed_one = ask(failing);
-    });
-    const auto answer = ask(options);
-    other.join();
-    ASSERT_TRUE(answer) << answer.error().message;
-    expect_same_answer(*answer, *expected, 0);
-    ASSERT_FALSE(*failed_one);
-    EXPECT_NE(failed_one->error().message.find("a fault that was put there"), std::string::npos);
-  }
-}
-
 TEST_P(SchedulerTest, RandomInterleavings) {
   test::interleave({.folder = GetParam() ? gaze_path() : ask_path(),
                     .memory_bytes = int64_t{3} << 20,

@@ -50,8 +50,6 @@ void forget_computed(SessionState& state) {
   state.kept.clear();
   state.gaze_rows.clear();
   for (ImageView& view : state.views) forget_parts(view);
-  // What a device may have to say is of the question that is given up.
-  static_cast<void>(state.model->worked());
 }
 
 Status add_image(SessionState& state, Image image, int64_t max_pixels) {

@@ -160,9 +160,10 @@ class CudaDecoder : public DeviceDecoder,
 
   CudaDecoder(std::shared_ptr<CudaAccelerator> device, const TextConfig& config)
       : device_(std::move(device)), config_(config) {}
-  // One request in chunks, with what is read out on the way; false where it was stopped.
-  Result<bool> work_alone(ForwardRequest& request);
-  // Several that share a pass through the same layers.
+  // One request in chunks, with what is read out on the way.
+  void work_alone(ForwardRequest& request);
+  Result<bool> run_alone(ForwardRequest& request);  // false where it was stopped
+  // Several that share a pass through the same layers; each alone, where that fails.
   void work_together(std::span<ForwardRequest* const> requests);
   Result<PassRun> start_together(ForwardRequest& request);
   Status run_together(std::span<ForwardRequest* const> requests, std::span<const PassRun> runs);

@@ -58,8 +58,8 @@ class DeviceDecoder {
   virtual ~DeviceDecoder() = default;
 
   // What Decoder::work does, for requests that it has checked and made room for logits; those that
-  // are not done() are passed over. Visual tokens must be this device's. Requests whose tokens
-  // share a pass share its failure. On the CPU the threads do it.
+  // are not done() are passed over. Visual tokens must be this device's. Of requests
+  // whose tokens share a pass, those fail that fail alone. On the CPU the threads do it.
   virtual void work(Threads& threads, std::span<ForwardRequest> requests) = 0;
   // Null: the host draws all tokens.
   virtual DeviceAnswers* answers() = 0;

@@ -225,11 +225,7 @@ void CudaDecoder::work(std::span<ForwardRequest> requests) {
       group->tokens += count;
       continue;
     }
-    const Result<bool> done = work_alone(request);
-    if (!done)
-      request.status = done.error();
-    else
-      request.stopped = !*done;
+    work_alone(request);
   }
   for (const Group& group : groups) work_together(group.requests);
 }
@@ -270,8 +266,10 @@ void CudaDecoder::work_together(std::span<ForwardRequest* const> requests) {
     if (done)
       started[i]->memory->tokens_on_device =
           runs[i].kept + static_cast<int64_t>(runs[i].ids.size());
-    else
+    else if (started.size() == 1)
       started[i]->status = done;
+    else
+      work_alone(*started[i]);  // there may be memory for each, where there is none for all
 }
 
 Status CudaDecoder::run_together(std::span<ForwardRequest* const> requests,
@@ -321,7 +319,15 @@ Status CudaDecoder::run_together(std::span<ForwardRequest* const> requests,
   return Done{};
 }
 
-Result<bool> CudaDecoder::work_alone(ForwardRequest& asked) {
+void CudaDecoder::work_alone(ForwardRequest& request) {
+  const Result<bool> done = run_alone(request);
+  if (!done)
+    request.status = done.error();
+  else
+    request.stopped = !*done;
+}
+
+Result<bool> CudaDecoder::run_alone(ForwardRequest& asked) {
   const TokenRun& run = asked.run;
   const ForwardOptions& options = asked.options;
   DecoderMemory& memory = *asked.memory;

@@ -57,7 +57,7 @@ TEST(RowOrder, IsAsGivenWhereAttentionIsDense) {
 
 struct SparseTower : testing::Test {
   VisualTokens encode(const Patches& patches, TowerMemory& memory, const EncodeOptions& options) {
-    return tower.encode(threads, patches, kCanvas, memory, options);
+    return *tower.encode(threads, patches, kCanvas, memory, options);
   }
   void expect_near(const VisualTokens& tokens, const VisualTokens& expected) {
     ASSERT_EQ(tokens.count, expected.count);
@@ -161,8 +161,8 @@ TEST_F(SparseTower, HasTheSameBitsForAnyNumberOfThreads) {
   for (const int count : {1, 2, 3}) {
     Threads some(count);
     TowerMemory memory;
-    const auto parts =
-        parts_of(tower.encode(some, all, kCanvas, memory, {.keep = false, .attention = attention}));
+    const auto parts = parts_of(
+        *tower.encode(some, all, kCanvas, memory, {.keep = false, .attention = attention}));
     if (count == 1) expected = parts;
     EXPECT_EQ(parts, expected) << count << " threads";
   }

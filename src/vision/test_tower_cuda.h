@@ -108,9 +108,9 @@ class TowerCudaTest : public AcceleratorTest {
 
   Parts encode(const Tower& tower, const Patches& patches, Size canvas, TowerMemory& memory,
                const EncodeOptions& options = {}) {
-    VisualTokens tokens = tower.encode(threads_, patches, canvas, memory, options);
+    VisualTokens tokens = *tower.encode(threads_, patches, canvas, memory, options);
     EXPECT_EQ(tokens.count, patches.count / kPatchesPerCell);
-    return parts_of(tower.download(std::move(tokens)));
+    return parts_of(*tower.download(std::move(tokens)));
   }
 
   // The hidden state after each block, then all that came out.

@@ -107,24 +107,19 @@ Result<Tower> Tower::build(const VisionConfig& config, const TensorSource& sourc
   if (!made) return made.error();
   Tower tower;
   tower.config_ = config;
-  tower.accelerator_ = device;
   tower.device_ = std::move(*made);
   return tower;
 }
 
-VisualTokens Tower::encode(Threads& threads, const Patches& patches, Size canvas,
-                           TowerMemory& memory, const EncodeOptions& options) const {
-  if (patches.count == 0) return {};
+Result<VisualTokens> Tower::encode(Threads& threads, const Patches& patches, Size canvas,
+                                   TowerMemory& memory, const EncodeOptions& options) const {
+  if (patches.count == 0) return VisualTokens();
   FOVEA_CHECK(has_kinds(options.attention));
-  Result<VisualTokens> tokens = device_->encode(threads, patches, canvas, memory, options);
-  if (!tokens) return accelerator_->fail(tokens.error()), VisualTokens();
-  return *std::move(tokens);
+  return device_->encode(threads, patches, canvas, memory, options);
 }
 
-VisualTokens Tower::download(VisualTokens tokens) const {
-  Result<VisualTokens> here = device_->download(std::move(tokens));
-  if (!here) return accelerator_->fail(here.error()), VisualTokens();
-  return *std::move(here);
+Result<VisualTokens> Tower::download(VisualTokens tokens) const {
+  return device_->download(std::move(tokens));
 }
 
 size_t Tower::bytes() const { return device_->bytes(); }

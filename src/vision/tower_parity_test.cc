@@ -124,7 +124,7 @@ class parity_vision
     options.on_block = [&](int block, const float* hidden) {
       expect_rows("block." + std::to_string(block), hidden, int64_t{4} * begin, patches.count);
     };
-    const VisualTokens tokens = tower.encode(threads, patches, canvas, memory, options);
+    const VisualTokens tokens = *tower.encode(threads, patches, canvas, memory, options);
     ASSERT_EQ(tokens.count, end - begin);
     expect_rows("features", tokens.features.data(), begin, tokens.count);
     for (size_t i = 0; i < tokens.deepstack.size(); ++i)

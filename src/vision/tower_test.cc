@@ -33,7 +33,7 @@ constexpr int kAll = 13;
 struct TowerTest : testing::Test {
   VisualTokens encode(const Patches& patches, TowerMemory& memory,
                       const EncodeOptions& options = {}) {
-    return tower.encode(threads, patches, kCanvas, memory, options);
+    return *tower.encode(threads, patches, kCanvas, memory, options);
   }
   VisualTokens encode(const Patches& patches, const EncodeOptions& options = {}) {
     TowerMemory memory;
@@ -109,7 +109,7 @@ TEST_F(TowerTest, ALevelEmbeddingTellsLevelsApartAndLeavesLevelZero) {
   EXPECT_EQ(with.bytes(), tower.bytes() + 2 * width * sizeof(float));
   const auto run = [&](const Tower& which, const std::vector<Cell>& cells) {
     TowerMemory memory;
-    return parts_of(which.encode(threads, test::random_patches(cells, kCanvas), kCanvas, memory));
+    return parts_of(*which.encode(threads, test::random_patches(cells, kCanvas), kCanvas, memory));
   };
   const auto fine = test::cover(kCanvas, 0);
   EXPECT_EQ(run(with, fine), run(tower, fine)) << "bit for bit";

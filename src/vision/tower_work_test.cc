@@ -27,8 +27,8 @@ TEST(TowerWork, TheSameBitsForAnyNumberOfThreads) {
   for (const int count : {1, 2, 3}) {
     Threads threads(count);
     TowerMemory memory;
-    const auto first = parts_of(tower.encode(threads, glance, canvas, memory));
-    const auto second = parts_of(tower.encode(threads, look, canvas, memory, {.size_bias = true}));
+    const auto first = parts_of(*tower.encode(threads, glance, canvas, memory));
+    const auto second = parts_of(*tower.encode(threads, look, canvas, memory, {.size_bias = true}));
     if (count == 1) {
       expected[0] = first;
       expected[1] = second;
@@ -131,7 +131,7 @@ TEST(TowerWork, ChunksFitTogetherToWhatTheEquationsGiveAtOnce) {
     const Patches patches = test::random_patches(cells, canvas);
     Threads threads(2);
     TowerMemory memory;
-    const auto parts = parts_of(tower.encode(threads, patches, canvas, memory));
+    const auto parts = parts_of(*tower.encode(threads, patches, canvas, memory));
     const auto expected = PlainTower(config, tensors).encode(patches, canvas);
     ASSERT_EQ(parts.size(), expected.size());
     for (size_t i = 0; i < parts.size(); ++i) {
@@ -192,7 +192,7 @@ TEST(TowerWork, SmallerFormatsStayCloseToF32) {
   const auto encode = [&](WeightFormat format) {
     const Tower tower = test::tower_of(config, tensors, format);
     TowerMemory memory;
-    return parts_of(tower.encode(threads, patches, canvas, memory));
+    return parts_of(*tower.encode(threads, patches, canvas, memory));
   };
   const auto f32 = encode(WeightFormat::kF32);
   for (const WeightFormat format : {WeightFormat::kBf16, WeightFormat::kInt8}) {

@@ -70,13 +70,12 @@ class Tower {
 
   // Encodes f32 patches (on a GPU bf16 too) of one image, whose canvas their places refer to.
   // They attend to what is in `memory` and to each other, and are added to it. Tokens come in the
-  // order of the patches. A device that fails gives no tokens, and says why when asked
-  // (Accelerator::take_status).
-  VisualTokens encode(Threads& threads, const Patches& patches, Size canvas, TowerMemory& memory,
-                      const EncodeOptions& options = {}) const;
+  // order of the patches.
+  Result<VisualTokens> encode(Threads& threads, const Patches& patches, Size canvas,
+                              TowerMemory& memory, const EncodeOptions& options = {}) const;
 
   // The tokens in the host's memory, for tests and traces.
-  VisualTokens download(VisualTokens tokens) const;
+  Result<VisualTokens> download(VisualTokens tokens) const;
 
   // Whether its device knows all these kinds.
   bool has_kinds(const AttentionSchedule& attention) const;
@@ -86,7 +85,6 @@ class Tower {
 
  private:
   VisionConfig config_;
-  std::shared_ptr<Accelerator> accelerator_;
   std::shared_ptr<DeviceTower> device_;
 };
 

@@ -95,8 +95,6 @@ unsigned ballot(unsigned mask, bool value);
 // What every lane of the warp gave, in `all`; all 32 lanes call it together.
 void gather(const void* mine, size_t bytes, void* all);
 
-// For tests: the device has no memory after so many allocations; below 0: as long as it has.
-extern int allocations_left;
 // For tests: what the kernel before one that overlaps it writes. Called with false before a block
 // or cluster begins, to take it back, and with true by each thread that waits for that kernel.
 extern std::function<void(bool has_ended)> previous_kernel;

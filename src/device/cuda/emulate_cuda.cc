@@ -2,11 +2,14 @@
 #include <sys/mman.h>
 #include <ucontext.h>
 
+#include <algorithm>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "base/check.h"
 #include "device/cuda/emulate.h"
+#include "device/cuda/emulated_memory.h"
 
 // The address sanitizer must be told when the stack changes. To the thread sanitizer all stacks are
 // one thread, which they are.
@@ -212,6 +215,45 @@ class Cluster {
 
 thread_local Cluster* running = nullptr;
 
+// Of all devices: there is one.
+class Memory {
+ public:
+  void* take(size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    const bool fails = faults_.before == 0 || bytes > faults_.most_bytes ||
+                       bytes > cudaDeviceProp().totalGlobalMem;
+    if (faults_.before > 0 || (faults_.before == 0 && faults_.once)) --faults_.before;
+    void* data = fails ? nullptr : std::malloc(bytes);
+    ++taken_.allocations;
+    taken_.largest_bytes = std::max(taken_.largest_bytes, bytes);
+    ++(data == nullptr ? taken_.failures : taken_.held);
+    return data;
+  }
+  void give_back(void* data) {
+    if (data == nullptr) return;
+    const std::lock_guard lock(mutex_);
+    --taken_.held;
+    std::free(data);
+  }
+  MemoryTaken set(const MemoryFaults& faults) {
+    const std::lock_guard lock(mutex_);
+    const MemoryTaken until_now = taken_;
+    faults_ = faults;
+    taken_ = {.held = until_now.held};
+    return until_now;
+  }
+
+ private:
+  std::mutex mutex_;
+  MemoryFaults faults_;
+  MemoryTaken taken_;
+};
+
+Memory& memory() {
+  static Memory one;
+  return one;
+}
+
 Cluster& here() {
   FOVEA_CHECK(running != nullptr);  // a function of the device was called by the host
   return *running;
@@ -320,8 +362,9 @@ void Cluster::run(uint3 first, const EmulatedGrid& grid, const std::function<voi
 
 }  // namespace
 
-int allocations_left = -1;
 std::function<void(bool has_ended)> previous_kernel;
+
+MemoryTaken set_memory_faults(const MemoryFaults& faults) { return memory().set(faults); }
 
 Place& place() { return here().place; }
 unsigned char* shared_memory() { return shared_of(here().rank()); }
@@ -359,16 +402,13 @@ void run(const EmulatedGrid& grid, const std::function<void()>& kernel) {
 
 // Memory of the device is full of NaN before it is written.
 cudaError_t cudaMalloc(void** data, size_t bytes) {
-  int& left = fovea::emulate::allocations_left;
-  const bool is_full = left == 0 || bytes > cudaDeviceProp().totalGlobalMem;
-  if (left > 0) --left;
-  *data = is_full ? nullptr : std::malloc(bytes);
+  *data = fovea::emulate::memory().take(bytes);
   if (*data == nullptr) return cudaErrorMemoryAllocation;
   std::memset(*data, 0xFF, bytes);
   return cudaSuccess;
 }
 cudaError_t cudaFree(void* data) {
-  std::free(data);
+  fovea::emulate::memory().give_back(data);
   return cudaSuccess;
 }
 cudaError_t cudaHostAlloc(void** data, size_t bytes, unsigned /*flags*/) {
@@ -378,4 +418,9 @@ cudaError_t cudaFreeHost(void* data) { return cudaFree(data); }
 cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
   *free_bytes = *total_bytes = cudaDeviceProp().totalGlobalMem;
   return cudaSuccess;
+}
+
+extern "C" __attribute__((visibility("default"))) void fovea_set_memory_faults(
+    const fovea::emulate::MemoryFaults& faults, fovea::emulate::MemoryTaken& taken) {
+  taken = fovea::emulate::set_memory_faults(faults);
 }

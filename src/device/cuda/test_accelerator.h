@@ -12,6 +12,9 @@
 
 #include "device/cuda/cuda_accelerator.h"
 #include "device/cuda/test_device.h"
+#if defined(FOVEA_EMULATE)
+#include "device/cuda/emulated_memory.h"
+#endif
 
 namespace fovea {
 
@@ -40,7 +43,14 @@ inline std::string kernel_choice_name(const testing::TestParamInfo<bool>& choice
 // The device has no memory after so many allocations, where it is emulated; below 0: as it was.
 inline void limit_allocations([[maybe_unused]] int count) {
 #if defined(FOVEA_EMULATE)
-  emulate::allocations_left = count;
+  emulate::set_memory_faults({.before = count});
+#endif
+}
+
+// The same for allocations of more than so many bytes, until memory is limited otherwise.
+inline void limit_allocation_bytes([[maybe_unused]] size_t most) {
+#if defined(FOVEA_EMULATE)
+  emulate::set_memory_faults({.most_bytes = most});
 #endif
 }
 
