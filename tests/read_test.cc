@@ -116,6 +116,18 @@ TEST(Read, ALongQuestionIsRefusedByItsSize) {
   }
 }
 
+// 24 MB of text that would become 640 MB.
+TEST(Read, JsonThatTakesMuchMoreThanItsTextIsRefused) {
+  const fs::path folder = scratch();
+  std::string lists = "[[]";
+  for (int i = 0; i < 8'000'000; ++i) lists += ",[]";
+  const std::string text = "{\"cells\":" + lists + "]}";
+  const char* must_say = "its values take more than 536,870,912 bytes of memory";
+  expect_refused(ask(kPicture, {"--plan", write(folder / "plan.json", text)}), must_say);
+  expect_refused({"eval", "-m", kModel, "--data", write(folder / "data.jsonl", text + "\n")},
+                 must_say);
+}
+
 TEST(Read, JsonWithoutABottomIsRefused) {
   const fs::path folder = scratch();
   const fs::path model = copy_of_model(folder);
