@@ -310,6 +310,14 @@ TEST(Ask, PlanFilesDoWhatTheySayOrAreRefused) {
   refused({"--plan", three}, "1 plan file for 0 pictures");
   refused({kWide, kTall, "--plan", three, "--plan", "uniform"}, "uniform");
   refused({kWide, "--plan", "uniform", "--plan", "quadtree"}, "uniform");
+  for (const auto& [flag, value] :
+       std::vector<std::pair<std::string, std::string>>{{"--look", "mixed"},
+                                                        {"--looks", "2"},
+                                                        {"--balance", "sum"},
+                                                        {"--sure", "0.5"},
+                                                        {"--relook", "0.5"}})
+    refused({kWide, "--plan", three, flag, value}, "leave " + flag + " out");
+  refused({kWide, "--plan", three, "--fixation", "10,10"}, "--fixation '10,10': a plan file");
   const json both = ask_json({kWide, kTall, "Where?", "--plan", three, "--plan", two, "-n", "1"});
   EXPECT_EQ(both["looks"][0]["tokens"], 3);
   EXPECT_EQ(both["looks"][1]["tokens"], 2);
