@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // fovea ask and fovea chat, on the real program with a small random checkpoint.
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "places.h"
 #include "program.h"
@@ -174,6 +177,30 @@ TEST(Ask, ATraceMayHoldItsPicturesAndBecomesAPage) {
   EXPECT_EQ(std::count(bad.err.begin(), bad.err.end(), '\n'), 1) << bad.err;
   EXPECT_FALSE(std::filesystem::exists(folder / "bad.html"));
   EXPECT_EQ(run_fovea({"ask", kWide, "What?", "--trace-picture"}).status, 2) << "without --trace";
+}
+
+// Nobody reads a pipe twice.
+TEST(Ask, ATraceHoldsThePicturesThatWereAnswered) {
+  const auto folder = scratch();
+  const std::string trace = folder / "trace.json";
+  const std::vector<std::string> more = {
+      "Which?", "--trace-picture", "--trace", trace, "-n", "1", "-m", kModel};
+  const auto picture = [&](const std::string& image, const std::string& stdin_file) {
+    std::vector<std::string> words = {"ask", image};
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome run = run_fovea(words, stdin_file);
+    EXPECT_EQ(run.status, 0) << run.err;
+    const json read = json::parse(read_all(trace), nullptr, false);
+    return read["looks"][0]["picture"].get<std::string>();
+  };
+  const std::string of_file = picture(kWide, "/dev/null");
+  EXPECT_TRUE(of_file.starts_with("data:image/png;base64,iVBOR"));
+  EXPECT_EQ(picture("-", kWide), of_file);
+  const std::string pipe = folder / "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  std::thread writer([&] { std::ofstream(pipe, std::ios::binary) << read_all(kWide); });
+  EXPECT_EQ(picture(pipe, "/dev/null"), of_file);
+  writer.join();
 }
 
 TEST(Ask, LooksAreTracedOneByOne) {
