@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // fovea ask and fovea chat, on the real program with a small random checkpoint.
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "places.h"
 #include "program.h"
@@ -176,6 +179,30 @@ TEST(Ask, ATraceMayHoldItsPicturesAndBecomesAPage) {
   EXPECT_EQ(run_fovea({"ask", kWide, "What?", "--trace-picture"}).status, 2) << "without --trace";
 }
 
+// Nobody reads a pipe twice.
+TEST(Ask, ATraceHoldsThePicturesThatWereAnswered) {
+  const auto folder = scratch();
+  const std::string trace = folder / "trace.json";
+  const std::vector<std::string> more = {
+      "Which?", "--trace-picture", "--trace", trace, "-n", "1", "-m", kModel};
+  const auto picture = [&](const std::string& image, const std::string& stdin_file) {
+    std::vector<std::string> words = {"ask", image};
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome run = run_fovea(words, stdin_file);
+    EXPECT_EQ(run.status, 0) << run.err;
+    const json read = json::parse(read_all(trace), nullptr, false);
+    return read["looks"][0]["picture"].get<std::string>();
+  };
+  const std::string of_file = picture(kWide, "/dev/null");
+  EXPECT_TRUE(of_file.starts_with("data:image/png;base64,iVBOR"));
+  EXPECT_EQ(picture("-", kWide), of_file);
+  const std::string pipe = folder / "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  std::thread writer([&] { std::ofstream(pipe, std::ios::binary) << read_all(kWide); });
+  EXPECT_EQ(picture(pipe, "/dev/null"), of_file);
+  writer.join();
+}
+
 TEST(Ask, LooksAreTracedOneByOne) {
   const auto folder = scratch();
   for (const std::string look : {"mixed", "crops"}) {
@@ -310,6 +337,14 @@ TEST(Ask, PlanFilesDoWhatTheySayOrAreRefused) {
   refused({"--plan", three}, "1 plan file for 0 pictures");
   refused({kWide, kTall, "--plan", three, "--plan", "uniform"}, "uniform");
   refused({kWide, "--plan", "uniform", "--plan", "quadtree"}, "uniform");
+  for (const auto& [flag, value] :
+       std::vector<std::pair<std::string, std::string>>{{"--look", "mixed"},
+                                                        {"--looks", "2"},
+                                                        {"--balance", "sum"},
+                                                        {"--sure", "0.5"},
+                                                        {"--relook", "0.5"}})
+    refused({kWide, "--plan", three, flag, value}, "leave " + flag + " out");
+  refused({kWide, "--plan", three, "--fixation", "10,10"}, "--fixation '10,10': a plan file");
   const json both = ask_json({kWide, kTall, "Where?", "--plan", three, "--plan", two, "-n", "1"});
   EXPECT_EQ(both["looks"][0]["tokens"], 3);
   EXPECT_EQ(both["looks"][1]["tokens"], 2);

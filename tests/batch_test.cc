@@ -245,6 +245,7 @@ TEST(Batch, AnotherRunIsRefused) {
   expect_refused(other, "question is \"Which code is on the red star?\" there");
   expect_refused(command(two, scenes.output, {"--budget", "64"}), "budget is \"default\" there");
   expect_refused(command(two, scenes.output, {"--weights", "int8"}), "weights is");
+  expect_refused(command(two, scenes.output, {"--kernels", "portable"}), "kernels is missing");
   expect_refused(command({scenes.picture(1), scenes.picture(0)}, scenes.output), "other pictures");
   expect_refused(command({scenes.picture(0)}, scenes.output), "more lines than the 1 picture");
   EXPECT_EQ(read_all(scenes.output), kept);

@@ -273,6 +273,24 @@ TEST(Eval, AttentionIsPartOfWhatARunIs) {
   EXPECT_FALSE(dense["settings"].contains("kv"));
 }
 
+// Refused by the file, before a device is looked for.
+TEST(Eval, TheDeviceAndItsKernelsArePartOfWhatARunIs) {
+  const std::string kept = scratch() / "run.jsonl";
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.end(), {"--arms", "uniform", "--budgets", "16", "--resume", kept});
+    return small(std::move(more));
+  };
+  const json report = run_json(with({}));
+  EXPECT_FALSE(report["settings"].contains("device")) << "as where nothing is said";
+  EXPECT_FALSE(report["settings"].contains("kernels"));
+  expect_refused(with({"--device", "cuda:1"}), "device is missing there, \"cuda\" here");
+  expect_refused(with({"--kernels", "portable"}), "kernels is missing there, \"portable\" here");
+  const std::string lines = read_all(kept);
+  EXPECT_EQ(without_times(run_json(with({"--device", "cpu", "--kernels", "best"}))),
+            without_times(report));
+  EXPECT_EQ(read_all(kept), lines);
+}
+
 TEST(Eval, WrongUseIsRefusedInOneLine) {
   const auto folder = scratch();
   std::ofstream(folder / "bad.jsonl") << "{}\n";

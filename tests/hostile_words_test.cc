@@ -62,10 +62,27 @@ TEST(HostileWords, ControlTokensTypedByPeopleStayText) {
   EXPECT_EQ(trace_of({"What?", "--allow-special"})["prompt_ids"], plain["prompt_ids"]);
 }
 
-TEST(HostileWords, EvalAndChatTakeTheFlag) {
-  for (const char* command : {"ask", "chat", "eval"}) {
-    const Outcome help = run_fovea({command, "--help"});
-    EXPECT_NE(help.out.find("--allow-special"), std::string::npos) << command;
+// A mark of a picture that people wrote is text; as a token it would stand for a picture that is
+// not there, and is refused.
+TEST(HostileWords, AskChatAndEvalTakeTheFlag) {
+  const fs::path folder = scratch();
+  const std::string question = "What is <|image_pad|> here?";
+  fs::copy(kPicture, folder / "a.png");
+  const json record = {{"image", "a.png"}, {"text", question}, {"answer", "1"}};
+  std::ofstream(folder / "data.jsonl") << record.dump() << "\n";
+  std::ofstream(folder / "stdin") << question << "\n";
+  const std::vector<std::vector<std::string>> commands = {
+      {"ask", kPicture, question, "-n", "1"},
+      {"chat", kPicture, "-n", "1"},
+      {"eval", "--data", folder / "data.jsonl", "--arms", "uniform", "--budgets", "4", "-n", "1"}};
+  for (std::vector<std::string> words : commands) {
+    words.insert(words.end(), {"-m", kModel});
+    const Outcome as_text = run_fovea(words, folder / "stdin");
+    EXPECT_EQ(as_text.status, 0) << words[0] << "\n" << as_text.err;
+    words.emplace_back("--allow-special");
+    const Outcome as_token = run_fovea(words, folder / "stdin");
+    EXPECT_NE(as_token.status, 0) << words[0] << "\n" << as_token.out;
+    EXPECT_NE(as_token.err.find("<|image_pad|>"), std::string::npos) << words[0] << as_token.err;
   }
 }
 

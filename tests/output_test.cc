@@ -1,7 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the program writes, on the real program: nothing is lost without a word, files are whole,
 // and stdin, stdout and stderr may be closed.
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+#include <cerrno>
 #include <csignal>
+#include <cstddef>
+#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "places.h"
@@ -60,6 +68,8 @@ const std::vector<std::string> kPrinters = {
     "echo '\"a\"' | \"$F\" tokenize --model \"$M\"",
     "\"$F\" profile \"$P\" Q -m \"$M\" --max-tokens 2",
     "\"$F\" serve -m \"$M\" --port 0 -q",
+    "\"$F\" bench weights --threads 1 -q",
+    "echo '{\"looks\":[]}' | \"$F\" view - -o -",
     "\"$F\" eval -m \"$M\" --cards 2 --size 512 --card-count 12 --max-tokens 1 --families read "
     "--arms uniform --budgets 32"};
 
@@ -87,6 +97,46 @@ TEST(Output, AStderrThatTakesNothingIsNoFailure) {
     EXPECT_NE(good.out, "") << where;
     EXPECT_EQ(run_shell(folder, "\"$F\" see missing.png" + where).status, 2) << where;
     EXPECT_EQ(run_shell(folder, "\"$F\" info >/dev/full" + where).status, 1) << where;
+  }
+}
+
+// The program, which the system refuses to make folders for that reason; false where it may not be
+// told to.
+bool refuse_folders(int code) {
+  const auto end_with = [](uint32_t what) { return sock_filter BPF_STMT(BPF_RET | BPF_K, what); };
+  const auto skip_unless = [](uint32_t call) {
+    return sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1);
+  };
+  const uint32_t refusal = SECCOMP_RET_ERRNO | static_cast<uint32_t>(code);
+  std::vector<sock_filter> filter = {
+      sock_filter BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr))};
+#ifdef SYS_mkdir
+  filter.insert(filter.end(), {skip_unless(SYS_mkdir), end_with(refusal)});
+#endif
+  filter.insert(filter.end(),
+                {skip_unless(SYS_mkdirat), end_with(refusal), end_with(SECCOMP_RET_ALLOW)});
+  const sock_fprog program{static_cast<unsigned short>(filter.size()), filter.data()};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+TEST(Output, AFolderThatTheMachineCannotMakeIsItsFailure) {
+  const auto folder = scratch();
+  for (const auto& [code, expected] : std::vector<std::pair<int, int>>{
+           {EDQUOT, 1}, {EMFILE, 1}, {ENOSPC, 1}, {EIO, 1}, {EACCES, 2}, {EROFS, 2}}) {
+    constexpr int kMayNot = 99;
+    const pid_t child = fork();
+    if (child == 0) {
+      dup2(open("/dev/null", O_WRONLY), STDERR_FILENO);
+      if (!refuse_folders(code)) _exit(kMayNot);
+      execl(program_path().c_str(), "fovea", "see", kWide.c_str(), "-q", "--maps",
+            (folder / "maps").c_str(), nullptr);
+      _exit(127);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    if (WEXITSTATUS(status) == kMayNot) GTEST_SKIP() << "may not refuse calls";
+    EXPECT_EQ(WEXITSTATUS(status), expected) << std::strerror(code);
   }
 }
 

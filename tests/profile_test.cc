@@ -118,9 +118,11 @@ TEST_F(ProfileProgram, ThePersonsFormNamesTheStages) {
 
 TEST_F(ProfileProgram, KernelsAreCountedBehindTheTable) {
   const auto folder = scratch();
-  // It copies what the program has printed so far, and fails.
-  std::ofstream(folder / "ncu") << "#!/bin/sh\ncp " << (folder / "out") << " " << (folder / "seen")
-                                << "\nexit 1\n";
+  // It copies what the program has printed so far, says where its log is to be, and fails.
+  std::ofstream(folder / "ncu")
+      << "#!/bin/sh\ncp " << (folder / "out") << " " << (folder / "seen")
+      << "\nwhile [ \"$1\" != --log-file ]; do shift; done\necho \"$2\" > " << (folder / "log")
+      << "\nstat -c %a \"$(dirname \"$2\")\" > " << (folder / "mode") << "\nexit 1\n";
   std::filesystem::permissions(folder / "ncu", std::filesystem::perms::owner_all);
   const std::string command = "PATH=" + folder.string() + ":$PATH " + program_path() + " profile " +
                               kPicture + " 'Which code?' --model " + kSmallest +
@@ -128,6 +130,12 @@ TEST_F(ProfileProgram, KernelsAreCountedBehindTheTable) {
   EXPECT_EQ(std::system(command.c_str()), 0);
   EXPECT_NE(read_all(folder / "seen").find("of the dense path"), std::string::npos);
   EXPECT_NE(read_all(folder / "out").find("no counters"), std::string::npos);
+  // In a folder that nobody else may write to, and that has gone.
+  EXPECT_EQ(read_all(folder / "mode"), "700\n");
+  std::string log = read_all(folder / "log");
+  ASSERT_FALSE(log.empty());
+  log.pop_back();
+  EXPECT_FALSE(std::filesystem::exists(std::filesystem::path(log).parent_path())) << log;
 }
 
 // A program that stands for Nsight Compute: it runs what it is to run, and then says that one

@@ -116,6 +116,18 @@ TEST(Read, ALongQuestionIsRefusedByItsSize) {
   }
 }
 
+// 24 MB of text that would become 640 MB.
+TEST(Read, JsonThatTakesMuchMoreThanItsTextIsRefused) {
+  const fs::path folder = scratch();
+  std::string lists = "[[]";
+  for (int i = 0; i < 8'000'000; ++i) lists += ",[]";
+  const std::string text = "{\"cells\":" + lists + "]}";
+  const char* must_say = "its values take more than 536,870,912 bytes of memory";
+  expect_refused(ask(kPicture, {"--plan", write(folder / "plan.json", text)}), must_say);
+  expect_refused({"eval", "-m", kModel, "--data", write(folder / "data.jsonl", text + "\n")},
+                 must_say);
+}
+
 TEST(Read, JsonWithoutABottomIsRefused) {
   const fs::path folder = scratch();
   const fs::path model = copy_of_model(folder);
@@ -173,7 +185,19 @@ TEST(ForeignWords, ShowNothingThatATerminalActsOn) {
       {"cards", "-n", "1", "-o", folder.string(), "--photos", evil},
       {"profile", evil, "What?"},
       {"bench", evil},
-      {"tokenize", "--model", evil}};
+      {"tokenize", "--model", evil},
+      {"chat", evil, "-m", kModel},
+      {"chat", kPicture, "-m", evil},
+      {"chat", kPicture, "-m", kModel, "--plan", evil},
+      {"batch", evil, "--question", "Q", "-m", kModel, "-o", "-"},
+      {"batch", kPicture, "--question", "Q", "-m", evil, "-o", "-"},
+      {"batch", kPicture, "--question", "Q", "-m", kModel, "-o", "/none/" + evil},
+      {"serve", "-m", evil, "--port", "0", "-q"},
+      {"serve", "-m", kModel, "--port", evil},
+      {"serve", "-m", kModel, "--port", "0", "-q", "--allow-folder", "/none/" + evil},
+      {"view", evil, "-o", "-"},
+      {"view", write(folder / "trace.json", evil), "-o", "-"},
+      {"view", write(folder / "empty.json", R"({"looks":[]})"), "-o", "/none/" + evil}};
   const auto expect_quiet = [](const Outcome& run, const std::string& what) {
     for (const std::string& text : {run.out, run.err})
       for (const char c : text)

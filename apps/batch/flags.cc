@@ -130,6 +130,7 @@ Result<std::string> settings_json(const BatchFlags& flags, const Job& job) {
   }
   if (!ask.kv.empty()) json["kv"] = ask.kv;
   if (ask.relook > 0) json["relook"] = ask.relook;
+  if (flags.kernels != "best") json["kernels"] = flags.kernels;
   json["max_tokens"] = ask.max_tokens;
   json["least_tokens"] = ask.least_tokens;
   json["stop"] = ask.stop;

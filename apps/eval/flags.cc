@@ -212,6 +212,10 @@ Result<std::string> settings_json(const EvalFlags& flags, const std::string& mod
     json["forget"] = flags.ask.forget.empty() ? "vl-cache" : flags.ask.forget;
   }
   if (!flags.ask.kv.empty()) json["kv"] = flags.ask.kv;
+  // Which GPU of a machine makes no difference; its kernels round otherwise than the CPU's.
+  const std::string device = flags.common.device.substr(0, flags.common.device.find(':'));
+  if (device != "cpu") json["device"] = device;
+  if (flags.kernels != "best") json["kernels"] = flags.kernels;
   json["max_tokens"] = flags.ask.max_tokens;
   if (flags.ask.allow_special) json["allow_special"] = true;
   // Last: where something above differs too, that is what a person is told.

@@ -26,7 +26,8 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr int64_t kMostFileBytes = int64_t{2} << 30;
-constexpr size_t kMostFamilies = 1000;  // each is a column of the table
+constexpr size_t kMostValueBytes = size_t{4} << 30;  // of a list; a line has parse_json's limit
+constexpr size_t kMostFamilies = 1000;               // each is a column of the table
 
 // A folder, however it was reached: by its own name or by links.
 using FolderId = std::pair<dev_t, ino_t>;
@@ -127,7 +128,7 @@ Status read_lines(const std::string& path, std::string_view text, Collection& in
 Status read_json(const std::string& path, std::string_view text, Collection& into) {
   Place place{path, 0, 0};
   size_t fault_byte = 0;
-  const auto whole = parse_json(text, &fault_byte);
+  const auto whole = parse_json(text, kMostValueBytes, &fault_byte);
   if (!whole) {
     if (fault_byte > 0) place.line = 1 + std::ranges::count(text.substr(0, fault_byte), '\n');
     return place.wrong(whole.error().message + "; if each line is a record, name it .jsonl");

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "fovea/model_flags.h"
 #include "fovea/picture_url.h"
@@ -27,6 +29,7 @@ struct AskFlags : ModelFlags {
 
   std::vector<std::string> images;
   std::string question;
+  std::vector<std::vector<uint8_t>> files;  // of the images, for --trace-picture
 };
 
 // The last word is the question. "-" there, or a picture there and something on stdin, reads the
@@ -66,11 +69,6 @@ Status check_files(const AskFlags& flags) {
       return bad_input(fmt::format("cannot open {}: is there such a file?", image));
   if (flags.trace_picture && flags.trace.empty())
     return bad_input("--trace-picture needs --trace FILE, which is to hold the pictures");
-  for (const std::string& image : flags.images)
-    if (flags.trace_picture && !fs::is_regular_file(image, error))
-      return bad_input(fmt::format(
-          "--trace-picture reads the pictures' files again, and {} is none; save it as one",
-          image == "-" ? "stdin" : image));
   int on_stdout = flags.json ? 1 : 0;
   for (const std::string& path : {flags.trace, flags.gaze, flags.logits}) {
     if (path.empty()) continue;
@@ -99,11 +97,8 @@ std::string gaze_path(const std::string& path, size_t index) {
 
 Status write_trace(const AskFlags& flags, const Answer& answer, double load_ms) {
   std::vector<std::string> pictures;
-  for (size_t i = 0; flags.trace_picture && i < flags.images.size(); ++i) {
-    auto url = picture_url(flags.images[i]);
-    if (!url) return url.error();
-    pictures.push_back(std::move(*url));
-  }
+  pictures.reserve(flags.files.size());
+  for (const std::vector<uint8_t>& file : flags.files) pictures.push_back(picture_url(file));
   return save_text(flags.trace, trace_json(answer, flags.question, load_ms, pictures));
 }
 
@@ -198,8 +193,12 @@ int run(AskFlags& flags) {
   const auto engine = load_model(flags, load_ms);
   if (!engine) return complain(engine.error());
   Session session = engine->session();
-  for (const std::string& image : flags.images)
-    if (const auto added = session.add(image, flags.max_pixels); !added)
+  flags.files.resize(flags.trace_picture ? flags.images.size() : 0);
+  for (size_t i = 0; i < flags.images.size(); ++i)
+    if (const auto added = flags.trace_picture
+                               ? session.add(flags.images[i], flags.max_pixels, flags.files[i])
+                               : session.add(flags.images[i], flags.max_pixels);
+        !added)
       return complain(added.error());
   const StopOnInterrupt stop;  // from here on: until then Ctrl-C ends the program at once
   Stream stream(flags);

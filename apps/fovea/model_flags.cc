@@ -64,6 +64,17 @@ bool is_plan_kind(const std::string& name) {
   return false;
 }
 
+// One of the flags that say where to look, which has no say beside a plan file; null where there is
+// none.
+const char* flag_that_steers(const AskOptions& options) {
+  const AskOptions untold;
+  if (options.looks != untold.looks) return "--looks";
+  if (!options.look.empty()) return "--look";
+  if (!options.balance.empty()) return "--balance";
+  if (options.sure != untold.sure) return "--sure";
+  return options.relook != untold.relook ? "--relook" : nullptr;
+}
+
 Result<GivenPlan> read_plan(const std::string& path) {
   auto plan = load_plan(path);
   if (plan) return plan;
@@ -235,10 +246,9 @@ Status read_model_flags(ModelFlags& flags, size_t images) {
     options.plan = flags.plans[0];
     return Done{};
   }
-  if (options.looks != AskOptions().looks || !options.look.empty() || !options.balance.empty())
-    return bad_input(fmt::format(
-        "--plan {}: a plan file says where to look; leave --look, --looks and --balance out",
-        flags.plans[0]));
+  if (const char* flag = flag_that_steers(options); flag != nullptr)
+    return bad_input(fmt::format("--plan {}: a plan file says where to look; leave {} out",
+                                 flags.plans[0], flag));
   bool all_uniform = true;
   for (const std::string& path : flags.plans) {
     if (is_plan_kind(path))
@@ -298,6 +308,9 @@ Status add_fixation(AskOptions& options, const std::string& text, size_t images)
     point_text = text.substr(colon + 1);
   }
   if (images == 0) return bad_input("--fixation needs an image");
+  if (!options.plans.empty())
+    return bad_input(fmt::format(
+        "--fixation '{}': a plan file says where to look; leave one of the two out", text));
   const auto point = parse_point(point_text);
   if (!point) return point.error();
   options.fixations.resize(std::max(options.fixations.size(), image));

@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fovea/picture_url.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cstdint>
-#include <fstream>
-#include <iterator>
 #include <string_view>
 
 namespace fovea::app {
@@ -15,8 +10,7 @@ namespace {
 const char* media_type(std::string_view bytes) {
   if (bytes.starts_with("\xff\xd8\xff")) return "image/jpeg";
   if (bytes.starts_with("\x89PNG")) return "image/png";
-  if (bytes.starts_with("RIFF") && bytes.substr(0, 12).ends_with("WEBP")) return "image/webp";
-  return nullptr;
+  return "image/webp";
 }
 
 std::string base64_of(std::string_view bytes) {
@@ -35,16 +29,9 @@ std::string base64_of(std::string_view bytes) {
 
 }  // namespace
 
-Result<std::string> picture_url(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  const std::string bytes(std::istreambuf_iterator<char>(file), {});
-  const char* type = media_type(bytes);
-  if (type == nullptr)
-    return failed(
-        fmt::format("{} cannot be read again for --trace-picture; is it still the file "
-                    "of a picture?",
-                    path));
-  return fmt::format("data:{};base64,{}", type, base64_of(bytes));
+std::string picture_url(std::span<const uint8_t> bytes) {
+  const std::string_view file(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  return std::string("data:") + media_type(file) + ";base64," + base64_of(file);
 }
 
 }  // namespace fovea::app

@@ -2,12 +2,13 @@
 // A picture's file as a data URL, for traces that show it.
 #pragma once
 
+#include <cstdint>
+#include <span>
 #include <string>
-
-#include "fovea/result.h"
 
 namespace fovea::app {
 
-Result<std::string> picture_url(const std::string& path);
+// `bytes`: a JPEG, PNG or WebP file that was decoded before.
+std::string picture_url(std::span<const uint8_t> bytes);
 
 }  // namespace fovea::app

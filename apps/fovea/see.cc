@@ -2,9 +2,12 @@
 // fovea see: what the engine would look at in a picture, and why.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
 #include "fovea/answer_json.h"
 #include "fovea/command.h"
@@ -24,15 +27,29 @@ struct SeeFlags {
   std::string maps;
 };
 
+// Whether a folder cannot be made for what its path is; else it is the machine's doing.
+bool is_wrong_path(std::error_code error) {
+  constexpr std::errc kWrong[] = {std::errc::file_exists,
+                                  std::errc::filename_too_long,
+                                  std::errc::invalid_argument,
+                                  std::errc::no_such_file_or_directory,
+                                  std::errc::not_a_directory,
+                                  std::errc::operation_not_permitted,
+                                  std::errc::permission_denied,
+                                  std::errc::read_only_file_system,
+                                  std::errc::too_many_symbolic_link_levels};
+  return !error || std::any_of(std::begin(kWrong), std::end(kWrong),
+                               [&](std::errc wrong) { return error == wrong; });
+}
+
 Status save_maps(const std::string& folder, const Sight& sight) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   std::error_code ignored;
   if (!std::filesystem::is_directory(folder, ignored))
-    return Error(
-        error == std::errc::no_space_on_device ? Error::Kind::kFailed : Error::Kind::kBadInput,
-        fmt::format("--maps {}: cannot make that folder: {}", folder,
-                    error ? error.message() : "something else is there"));
+    return Error(is_wrong_path(error) ? Error::Kind::kBadInput : Error::Kind::kFailed,
+                 fmt::format("--maps {}: cannot make that folder: {}", folder,
+                             error ? error.message() : "something else is there"));
   const std::pair<const char*, const Map*> maps[] = {{"information", &sight.information},
                                                      {"salience", &sight.salience},
                                                      {"coupling", &sight.coupling},

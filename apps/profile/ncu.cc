@@ -7,12 +7,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <sstream>
 #include <string_view>
+#include <system_error>
+#include <utility>
 
 extern char** environ;  // NOLINT(readability-redundant-declaration): not every unistd.h has it
 
@@ -26,27 +29,33 @@ bool can_run(const fs::path& path) {
   return fs::is_regular_file(path, error) && access(path.c_str(), X_OK) == 0;
 }
 
-// A file of this process alone, removed at the end.
+// A file in a folder that was made for it, which nobody else may write to: a name that others know
+// beforehand could be a link of theirs. Both are removed at the end.
 class LogFile {
  public:
-  LogFile() {
+  static Result<LogFile> make() {
     std::error_code error;
-    path_ = fs::temp_directory_path(error) / fmt::format("fovea-ncu-{}.csv", getpid());
+    std::string folder = (fs::temp_directory_path(error) / "fovea-ncu-XXXXXX").string();
+    if (!error && mkdtemp(folder.data()) != nullptr) return LogFile(folder);
+    if (!error) error.assign(errno, std::generic_category());
+    return failed(fmt::format("cannot make a folder like {}: {}", folder, error.message()));
   }
-  LogFile(const LogFile&) = delete;
-  LogFile& operator=(const LogFile&) = delete;
+  LogFile(LogFile&& other) noexcept : folder_(std::exchange(other.folder_, {})) {}
+  LogFile& operator=(LogFile&&) = delete;
   ~LogFile() {
+    if (folder_.empty()) return;
     std::error_code error;
-    fs::remove(path_, error);
+    fs::remove_all(folder_, error);
   }
-  std::string path() const { return path_.string(); }
+  std::string path() const { return (folder_ / "counters.csv").string(); }
   std::string text() const {
-    std::ifstream file(path_, std::ios::binary);
+    std::ifstream file(path(), std::ios::binary);
     return {std::istreambuf_iterator<char>(file), {}};
   }
 
  private:
-  fs::path path_;
+  explicit LogFile(fs::path folder) : folder_(std::move(folder)) {}
+  fs::path folder_;
 };
 
 // The exit status, or -1 where it did not run. What it says on stdout and stderr goes nowhere.
@@ -100,7 +109,8 @@ std::string find_ncu() {
 // the one before left them; neither clocks nor caches are touched.
 Result<RequestCounters> count_under_ncu(const std::string& ncu,
                                         const std::vector<std::string>& arguments) {
-  const LogFile log;
+  const auto log = LogFile::make();
+  if (!log) return log.error();
   std::vector<std::string> words = {ncu,
                                     "--profile-from-start",
                                     "off",
@@ -114,7 +124,7 @@ Result<RequestCounters> count_under_ncu(const std::string& ncu,
                                     "--print-units",
                                     "base",
                                     "--log-file",
-                                    log.path(),
+                                    log->path(),
                                     "--metrics",
                                     std::string(kMetrics),
                                     "/proc/self/exe"};
@@ -122,7 +132,7 @@ Result<RequestCounters> count_under_ncu(const std::string& ncu,
   words.back() = fs::read_symlink("/proc/self/exe", error).string();
   words.insert(words.end(), arguments.begin(), arguments.end());
   const int status = run_quietly(words);
-  const std::string text = log.text();
+  const std::string text = log->text();
   auto counters = read_counters(text);
   if (status == 0 && counters) return counters;
   const std::string complaint = complaint_in(text);

@@ -46,8 +46,8 @@ struct AskOptions {
   int budget_tokens = -1;            // the most cells; -1: the default (96; level 0 for "uniform")
   int looks = 1;                     // of "glance+look", at most; they share the budget evenly
   std::vector<std::vector<Point>> fixations;  // of each image, in its pixels; may be shorter
-  // Of each image; may be shorter, made here where one has no cells. A budget that is given binds
-  // them too.
+  // None, or one for each image, made here where one has no cells. A budget that is given binds
+  // them too; fixations, coupling and looks have no say where there is one.
   std::vector<GivenPlan> plans;
   // What the question has to do with each place of each image, in place of what the model says; any
   // grid, may be shorter, empty maps are left to the model.

@@ -169,6 +169,9 @@ class Session {
 
   // Images are numbered from 0 in the order they are added.
   Status add(const std::string& path, int64_t max_pixels = 0);
+  // `file_bytes` gets the file as it was read, for a caller who shows the picture again: the path
+  // may lead to another one by then.
+  Status add(const std::string& path, int64_t max_pixels, std::vector<uint8_t>& file_bytes);
   Status add(std::span<const uint8_t> file_bytes, int64_t max_pixels = 0);
   Status add(Image image, int64_t max_pixels = 0);
 

@@ -110,6 +110,8 @@ _ASK = frozenset(AskOptions.__annotations__)
 _PLAN = frozenset(PlanOptions.__annotations__)
 _SEE = frozenset(SeeOptions.__annotations__)
 _KINDS = frozenset(name for name, _ in _fovea.plan_kinds())
+# What says where to look, and has no say beside a plan that was made.
+_STEERS = ("look", "looks", "sure", "relook", "balance", "fixation", "coupling", "centre_bias")
 
 
 def ask_keywords(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -174,8 +176,8 @@ def _settle_plans(made: dict[str, Any], many: bool) -> None:
     plans = list(given) if several else [given]
     if not plans:
         raise InputError("plan=[]: give one for each picture")
-    for word in ("look", "looks", "balance"):
-        if many and word in made:
+    for word in _STEERS:
+        if word in made:
             raise InputError(f"{word} goes with plan makers: a plan says by itself where to look")
     del made["plan"]
     made["plans"] = [_plan(plan) for plan in plans]

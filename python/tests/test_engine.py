@@ -124,8 +124,12 @@ def test_plans_of_ones_own(engine, scene, tmp_path):
                         (fovea.Plan(made.cells, canvas=(64, 64)), "canvas")):
         with pytest.raises(fovea.InputError, match=line):
             engine.ask(scene.pixels, scene.question, plan=wrong)
-    with pytest.raises(fovea.InputError, match="looks"):
-        engine.ask(scene.pixels, scene.question, plan=made, looks=2)
+    for word, value in {"look": "mixed", "looks": 2, "sure": 0.5, "relook": 0.5, "balance": "mean",
+                        "fixation": (9, 9), "coupling": np.ones((2, 2))}.items():
+        with pytest.raises(fovea.InputError, match=f"{word} goes with plan makers"):
+            engine.ask(scene.pixels, scene.question, plan=made, **{word: value})
+    with pytest.raises(fovea.InputError, match="1 plans were given for 2 images"):
+        engine.ask([scene.pixels, scene.pixels], scene.question, plan=made)
 
 
 def test_coupling_of_ones_own(engine, scene, tmp_path):

@@ -73,6 +73,10 @@ def test_given_plans():
             fovea.patches(NOISE, plan=wrong)
     with pytest.raises(fovea.InputError, match="budget"):
         fovea.patches(NOISE, plan=cells, budget=2)
+    for word, value in {"fixation": (9, 9), "coupling": np.ones((2, 2)), "balance": "mean",
+                        "centre_bias": False}.items():
+        with pytest.raises(fovea.InputError, match=f"{word} goes with plan makers"):
+            fovea.patches(NOISE, plan=cells, **{word: value})
 
 
 @pytest.mark.skipif(not PROGRAM.exists(), reason="the program is not built")

@@ -19,8 +19,8 @@ using nlohmann::json;
 
 struct Limits {
   size_t depth = kMaxJsonDepth;
-  size_t keys = std::numeric_limits<size_t>::max();   // of an object
-  size_t bytes = std::numeric_limits<size_t>::max();  // of memory, about
+  size_t keys = std::numeric_limits<size_t>::max();  // of an object
+  size_t bytes = kMaxJsonBytes;                      // of memory, about
 };
 
 // What a key, a text, a list or an object takes beside the value that names it.
@@ -137,8 +137,8 @@ std::string text_of(const Json& value) {
 
 }  // namespace
 
-Result<json> parse_json(std::string_view text, size_t* fault_byte) {
-  return parse<json>(text, {}, fault_byte);
+Result<json> parse_json(std::string_view text, size_t most_bytes, size_t* fault_byte) {
+  return parse<json>(text, {.bytes = most_bytes}, fault_byte);
 }
 
 Result<nlohmann::ordered_json> parse_ordered_json(std::string_view text, size_t most_bytes) {

@@ -31,7 +31,7 @@ TEST(Json, WhatIsNotJsonIsRefusedWithItsPlace) {
     EXPECT_EQ(refusal(text).find("exception"), std::string::npos) << text;
   }
   size_t byte = 0;
-  ASSERT_FALSE(parse_json("[1,\n oops]", &byte));
+  ASSERT_FALSE(parse_json("[1,\n oops]", kMaxJsonBytes, &byte));
   EXPECT_EQ(byte, 6u);
   EXPECT_NE(refusal("[1e999]").find("1e999"), std::string::npos);
   EXPECT_NE(refusal(R"({"a":1,"a":2})").find("the key \"a\" is there twice"), std::string::npos);
@@ -68,7 +68,8 @@ TEST(Json, OrderedKeysKeepTheirOrderAndHaveLimits) {
 }
 
 // Empty lists take 25 times as much as their text, numbers 8 times.
-TEST(Json, OrderedValuesTakeSoMuchMemoryAtMost) {
+template <class Parse>
+void expect_bounded_memory(const Parse& parse) {
   const auto repeated = [](const std::string& unit, size_t bytes) {
     std::string text = "[";
     while (text.size() < bytes) text += unit + ",";
@@ -77,14 +78,32 @@ TEST(Json, OrderedValuesTakeSoMuchMemoryAtMost) {
   constexpr size_t kMost = size_t{1} << 20;
   const std::string long_text = "\"" + std::string(1000, 'a') + "\"";
   for (const std::string unit : {"[]", "{}", "\"\"", "0", "{\"\":0}"}) {
-    const auto refused = parse_ordered_json(repeated(unit, kMost / 4), kMost);
+    const auto refused = parse(repeated(unit, kMost / 4), kMost);
     ASSERT_FALSE(refused) << unit;
     EXPECT_EQ(refused.error().message, "its values take more than 1,048,576 bytes of memory");
-    EXPECT_TRUE(parse_ordered_json(repeated(unit, kMost / 64), kMost)) << unit;
-    EXPECT_TRUE(parse_ordered_json(repeated(unit, kMost / 4))) << unit;
+    EXPECT_TRUE(parse(repeated(unit, kMost / 64), kMost)) << unit;
+    EXPECT_TRUE(parse(repeated(unit, kMost / 4))) << unit;
   }
-  EXPECT_TRUE(parse_ordered_json(repeated(long_text, kMost / 2), kMost));
-  EXPECT_FALSE(parse_ordered_json(repeated(long_text, kMost), kMost));
+  EXPECT_TRUE(parse(repeated(long_text, kMost / 2), kMost));
+  EXPECT_FALSE(parse(repeated(long_text, kMost), kMost));
+}
+
+TEST(Json, ValuesTakeSoMuchMemoryAtMost) {
+  expect_bounded_memory(
+      [](std::string_view text, size_t most = kMaxJsonBytes) { return parse_json(text, most); });
+}
+
+TEST(Json, OrderedValuesTakeSoMuchMemoryAtMost) {
+  expect_bounded_memory([](std::string_view text, size_t most = kMaxJsonBytes) {
+    return parse_ordered_json(text, most);
+  });
+}
+
+// 24 MB of text that would become 640 MB.
+TEST(Json, MemoryHasALimitThatNobodyNeedsToGive) {
+  std::string text = "[";
+  for (int i = 0; i < 8'000'000; ++i) text += "[],";
+  EXPECT_EQ(refusal(text + "[]]"), "its values take more than 536,870,912 bytes of memory");
 }
 
 TEST(Json, TextThatIsNotUtf8IsReplacedInWriting) {

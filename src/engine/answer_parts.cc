@@ -216,8 +216,8 @@ Status check_likely(const Model& model, const AskOptions& options) {
 
 Result<std::vector<Looked>> plan_images(SessionState& state, std::span<const int> images,
                                         const AskOptions& options) {
-  if (options.plans.size() > state.views.size())
-    return bad_input(fmt::format("{} plans were given for {} images; give one for each at most",
+  if (!options.plans.empty() && options.plans.size() != state.views.size())
+    return bad_input(fmt::format("{} plans were given for {} images; give one for each",
                                  options.plans.size(), state.views.size()));
   std::vector<Looked> looks;
   for (const int image : images) {

@@ -337,6 +337,15 @@ TEST_F(AskTest, AGivenPlanKeepsToTheBudgetAndTheCanvas) {
   EXPECT_TRUE(ask(options));
   options.plans.resize(2);
   expect_refused(options, "2 plans were given for 1 images");
+  Session two = engine_.session();
+  for (const char* name : {"wide.png", "tall.png"}) ASSERT_TRUE(two.add(ask_path(name)));
+  options.plans.resize(1);
+  const auto one = two.ask("Which?", options);
+  ASSERT_FALSE(one);
+  EXPECT_EQ(one.error().message, "1 plans were given for 2 images; give one for each");
+  options.plans.resize(2);  // made here
+  options.budget_tokens = -1;
+  EXPECT_TRUE(two.ask("Which?", options));
 }
 
 // Nothing is encoded, so nobody is asked whether to go on.

@@ -69,9 +69,18 @@ Session& Session::operator=(Session&&) noexcept = default;
 Session::~Session() = default;
 
 Status Session::add(const std::string& path, int64_t max_pixels) {
+  std::vector<uint8_t> file_bytes;
+  return add(path, max_pixels, file_bytes);
+}
+
+Status Session::add(const std::string& path, int64_t max_pixels, std::vector<uint8_t>& file_bytes) {
   return within_memory([&]() -> Status {
-    auto image = read_image(path, image_limits_of({.max_pixels = max_pixels}));
+    const ImageLimits limits = image_limits_of({.max_pixels = max_pixels});
+    auto bytes = read_image_file(path, limits);
+    if (!bytes) return bytes.error();
+    auto image = decode_image(*bytes, path == "-" ? "stdin" : path, limits);
     if (!image) return image.error();
+    file_bytes = std::move(*bytes);
     state_->views.push_back(view_of(*state_->model, path, std::move(*image), max_pixels));
     return Done{};
   });

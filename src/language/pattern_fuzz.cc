@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The first line is a tokenizer's pattern, the rest a text. The matches must go forward through the
-// text, and end: with the text, or with an error once they took too long.
+// text, and end: with the text, or with an error once they took too long, which is soon after what
+// the text is worth.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -8,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/thread_time.h"
 #include "language/tokenizer/pattern.h"
 #include "language/tokenizer/unicode.h"
 
@@ -17,6 +19,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto pattern = fovea::Pattern::compile(std::string(all.substr(0, line)));
   if (!pattern) return 0;
   const std::string text = fovea::replace_invalid_utf8(all.substr(std::min(line + 1, all.size())));
+  constexpr double kTimesOver = 3;  // the last tries end after it
+  const double end_s =
+      fovea::thread_seconds() + kTimesOver * fovea::PatternWork::most_seconds(text.size());
   fovea::PatternWork work(text.size(), nullptr);
   fovea::Pattern::Search search(*pattern);
   search.start(text, work);
@@ -25,5 +30,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (match->begin < done || match->end <= match->begin || match->end > text.size()) std::abort();
     done = match->end;
   }
+  if (fovea::thread_seconds() > end_s) std::abort();
   return 0;
 }

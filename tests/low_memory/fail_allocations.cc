@@ -6,9 +6,11 @@
 //
 //   FOVEA_LIST_PLACES=FILE         writes a line for each place when it is met first:
 //                                  "<kind> <bytes> <place> <address in its file>..."
-//   FOVEA_FAIL_PLACE=K:BYTES:PLACE the first such call at that place fails
-//   FOVEA_FAIL_ALL=1               and so does every later one, of any place
+//   FOVEA_FAIL_PLACE=K:BYTES:PLACE the first such call at that place fails; BYTES 0: whatever it
+//   takes FOVEA_FAIL_ALL=1               and so does every later one, of any place
 //   FOVEA_FAIL_THREADS=N           so does every start of a thread from the Nth on, from 1
+//   FOVEA_FAILED_MARK=FILE         gets a byte for each call that was made to fail by its place or
+//                                  number: where it is empty, the run has shown nothing
 //
 // tools/low_memory runs the program under it.
 #include <dlfcn.h>
@@ -60,6 +62,7 @@ struct Parts {
 
 struct Settings {
   int list = -1;  // file descriptor
+  int mark = -1;  // likewise
   bool fails = false;
   bool fail_all = false;
   Call call{};
@@ -132,10 +135,14 @@ void list(const Frames& frames, const Call& call, uint64_t place) {
   if (write(settings.list, line.data(), static_cast<size_t>(used)) < 0) _exit(99);
 }
 
+void mark_failure() {
+  if (settings.mark >= 0 && write(settings.mark, "x", 1) < 0) _exit(99);
+}
+
 bool is_to_fail(const Call& call) {
   if (settings.fail_all && has_failed) return true;
   const bool may_be_it = settings.fails && !has_failed && call.kind == settings.call.kind &&
-                         call.bytes == settings.call.bytes;
+                         (settings.call.bytes == 0 || call.bytes == settings.call.bytes);
   if (!may_be_it && settings.list < 0) return false;
   inside = true;
   Frames frames;
@@ -146,6 +153,7 @@ bool is_to_fail(const Call& call) {
     const uint64_t place = place_of(frames, call.kind);
     if (settings.list >= 0 && is_new(place)) list(frames, call, place);
     fail = may_be_it && place == settings.place && !has_failed.exchange(true);
+    if (fail) mark_failure();
   }
   inside = false;
   return fail;
@@ -166,6 +174,8 @@ void* no_memory() {
 __attribute__((constructor(101))) void start() {
   if (const char* path = std::getenv("FOVEA_LIST_PLACES"))
     settings.list = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (const char* path = std::getenv("FOVEA_FAILED_MARK"))
+    settings.mark = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   if (const char* text = std::getenv("FOVEA_FAIL_PLACE"))
     settings.fails = std::sscanf(text, "%c:%zu:%lx", &settings.call.kind, &settings.call.bytes,
                                  &settings.place) == 3;
@@ -218,7 +228,10 @@ int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*
   using Create = int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
   static const auto create = reinterpret_cast<Create>(dlsym(RTLD_NEXT, "pthread_create"));
   const int64_t number = ++threads_started;
-  if (settings.thread > 0 && number >= settings.thread) return EAGAIN;
+  if (settings.thread > 0 && number >= settings.thread) {
+    mark_failure();
+    return EAGAIN;
+  }
   if (fails({'t', 0})) return EAGAIN;
   return create(thread, attributes, body, argument);
 }

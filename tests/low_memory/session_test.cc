@@ -62,8 +62,19 @@ std::vector<Case> cases() {
   crops.look = "crops";
   crops.attention = true;
   crops.likely_tokens = 3;
-  return {{fixture("gaze"), {fixture("gaze/scene.png")}, looks},
-          {fixture("ask"), {fixture("ask/wide.png"), fixture("ask/odd.png")}, crops}};
+  AskOptions stored = looks;
+  stored.kv = "int8,fp8";
+  AskOptions forgets = looks;
+  forgets.keep = 0.5;
+  AskOptions again = looks;
+  again.look = "mixed";
+  again.relook = 1;
+  const std::vector<std::string> scene = {fixture("gaze/scene.png")};
+  return {{fixture("gaze"), scene, looks},
+          {fixture("ask"), {fixture("ask/wide.png"), fixture("ask/odd.png")}, crops},
+          {fixture("gaze"), scene, stored},
+          {fixture("gaze"), scene, forgets},
+          {fixture("gaze"), scene, again}};
 }
 
 Session session_of_case(const Engine& engine, const Case& which) {

@@ -52,7 +52,7 @@ Pointer needed(Pointer pointer) {
 
 PatternWork::PatternWork(size_t bytes, std::function<bool()> keep_going)
     : steps_left_(kSteps + kStepsPerByte * bytes),
-      end_s_(thread_seconds() + kSeconds + kSecondsPerByte * static_cast<double>(bytes)),
+      end_s_(thread_seconds() + most_seconds(bytes)),
       keep_going_(std::move(keep_going)) {}
 
 Status PatternWork::take(uint32_t steps, size_t text_bytes) {

@@ -21,6 +21,12 @@ class PatternWork {
   // `bytes`: of the text, for each pattern that sees it. `keep_going` is asked while it works.
   PatternWork(size_t bytes, std::function<bool()> keep_going);
 
+  // The processor time that a text of this size is worth. It is looked at between tries, so what
+  // they take in all may be somewhat more.
+  static constexpr double most_seconds(size_t bytes) {
+    return kSeconds + kSecondsPerByte * static_cast<double>(bytes);
+  }
+
   // Counts one try that may take so many steps on a text of this size; an error where the text is
   // not worth more, or where it was told to stop.
   Status take(uint32_t steps, size_t text_bytes);
