@@ -152,6 +152,11 @@ void add_eval_flags(CLI::App& command, EvalFlags& flags) {
                   "Draw accuracy over tokens (PNG); - for stdout, and no table")
       ->check(app::some_path());
   command
+      .add_option("--plot-over", flags.plot_over,
+                  "What --plot draws accuracy over: tokens, or bytes of keys and values")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"tokens", "bytes"}));
+  command
       .add_option("--resume", flags.resume,
                   "Keep every answer in this JSONL file, and go on where it ends")
       ->check(app::some_path());

@@ -33,6 +33,7 @@ struct EvalFlags {
   std::string honesty = "off";
   std::string json;
   std::string plot;
+  std::string plot_over = "tokens";
   std::string resume;
 };
 
