@@ -136,6 +136,23 @@ TEST(Eval, CropsAndGlancesAreMeasuredToo) {
   EXPECT_EQ((*glance)["evidence_recall"], 0);
 }
 
+TEST(Eval, FurtherLooksAreTakenWhereTheModelIsNotSureEnough) {
+  const auto run = [](const std::string& sure) {
+    return run_json(small({"--arms", "coupling", "--budgets", "48", "--look", "mixed", "--looks",
+                           "2", "--sure", sure}));
+  };
+  const json never = run("0");
+  const json always = run("1");
+  const json* half = row_of(never, "coupling", 48, "all");
+  const json* whole = row_of(always, "coupling", 48, "all");
+  ASSERT_TRUE(half && whole);
+  EXPECT_EQ((*half)["tokens"], 32) << "a glance of 16 and half of the other 32";
+  EXPECT_EQ((*whole)["tokens"], 48);
+  EXPECT_EQ(never["settings"]["sure"], 0);
+  EXPECT_FALSE(run("0.9")["settings"].contains("sure")) << "as where nothing is said";
+  expect_refused(small({"--sure", "1.5"}), "1.5");
+}
+
 TEST(Eval, GoesOnWhereItStopped) {
   const auto folder = scratch();
   const std::string kept = folder / "run.jsonl";
