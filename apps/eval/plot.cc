@@ -60,8 +60,8 @@ Rgb arm_colour(std::string_view arm) {
   const auto place = std::find_if(kinds.begin(), kinds.end(),
                                   [&](const ArmKind& kind) { return kind.name == arm; }) -
                      kinds.begin();
-  const double hue =
-      2 * std::numbers::pi * static_cast<double>(place) * 4 / static_cast<double>(kinds.size());
+  // Steps of the golden angle: no two are alike, however many arms there are.
+  const double hue = 2 * std::numbers::pi * static_cast<double>(place) * (2 - std::numbers::phi);
   return rgb_of({0.76, 0.15 * std::cos(hue), 0.15 * std::sin(hue)});
 }
 
