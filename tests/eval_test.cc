@@ -136,6 +136,23 @@ TEST(Eval, CropsAndGlancesAreMeasuredToo) {
   EXPECT_EQ((*glance)["evidence_recall"], 0);
 }
 
+TEST(Eval, FurtherLooksAreTakenWhereTheModelIsNotSureEnough) {
+  const auto run = [](const std::string& sure) {
+    return run_json(small({"--arms", "coupling", "--budgets", "48", "--look", "mixed", "--looks",
+                           "2", "--sure", sure}));
+  };
+  const json never = run("0");
+  const json always = run("1");
+  const json* half = row_of(never, "coupling", 48, "all");
+  const json* whole = row_of(always, "coupling", 48, "all");
+  ASSERT_TRUE(half && whole);
+  EXPECT_EQ((*half)["tokens"], 32) << "a glance of 16 and half of the other 32";
+  EXPECT_EQ((*whole)["tokens"], 48);
+  EXPECT_EQ(never["settings"]["sure"], 0);
+  EXPECT_FALSE(run("0.9")["settings"].contains("sure")) << "as where nothing is said";
+  expect_refused(small({"--sure", "1.5"}), "1.5");
+}
+
 TEST(Eval, GoesOnWhereItStopped) {
   const auto folder = scratch();
   const std::string kept = folder / "run.jsonl";
@@ -247,6 +264,44 @@ TEST(Eval, WritesATableAPlotAndJson) {
     EXPECT_TRUE(read_all(folder / "plot.png").starts_with("\x89PNG"));
     EXPECT_EQ(json::parse(read_all(folder / "rows.json"))["settings"]["honesty"], honesty);
   }
+}
+
+// Bytes come from the pool's pages; a page of this model holds fewer keys than 100.
+TEST(Eval, BytesFallWithTheKeysThatStayAndWithTheirFormat) {
+  const std::vector<std::string> arms{"--arms", "full,uniform,forget-window,forget-vl-cache",
+                                      "--budgets", "26"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), arms.begin(), arms.end());
+    return run_json(small(std::move(more)));
+  };
+  const json report = with({});
+  const auto bytes = [](const json& of, const char* arm, int budget) {
+    const json* row = row_of(of, arm, budget, "all");
+    EXPECT_TRUE(row) << arm;
+    return row ? (*row)["kv_bytes"].get<double>() : 0;
+  };
+  const double full = bytes(report, "full", 0);
+  EXPECT_GT(full, 0);
+  for (const char* arm : {"uniform", "forget-window", "forget-vl-cache"}) {
+    EXPECT_GT(bytes(report, arm, 26), 0) << arm;
+    EXPECT_LT(bytes(report, arm, 26), 0.5 * full) << arm;
+  }
+  EXPECT_LT(bytes(with({"--kv", "int8"}), "full", 0), 0.6 * full);
+}
+
+TEST(Eval, ThePlotMayBeOverBytes) {
+  const auto folder = scratch();
+  const auto plot = [&](const std::string& over) {
+    const Outcome run = run_fovea(small({"--arms", "uniform,full", "--budgets", "32", "--plot-over",
+                                         over, "--plot", folder / over}));
+    EXPECT_EQ(run.status, 0) << run.err;
+    EXPECT_NE(run.out.find("KV MiB"), std::string::npos) << run.out;
+    const std::string png = read_all(folder / over);
+    EXPECT_TRUE(png.starts_with("\x89PNG"));
+    return png;
+  };
+  EXPECT_NE(plot("bytes"), plot("tokens"));
+  expect_refused(small({"--plot-over", "patches"}), "patches");
 }
 
 TEST(Eval, AttentionIsPartOfWhatARunIs) {

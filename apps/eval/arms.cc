@@ -22,6 +22,7 @@ constexpr std::array kLookingArms = {
     ArmKind{"full", "every cell of level 0; has no budget"},
     ArmKind{"uniform", "the finest level that fits the budget, for the whole image"},
     ArmKind{"thresholds", "levels by fixed thresholds of relevance, within the budget"},
+    ArmKind{"proportional", "64 to 400 tokens for each region, by its relevance"},
     ArmKind{"random", "glance, then cells drawn at random"},
     ArmKind{"centre", "glance, then the cells nearest to the centre"},
     ArmKind{"entropy", "glance, then where the information map is highest"},
@@ -38,6 +39,9 @@ constexpr double kRelookBelow = 0.9;
 
 // Beside them, one arm for each policy of forgetting.
 constexpr std::string_view kForget = "forget-";
+
+// Arms that are a plan maker by its own name.
+bool is_plan_maker(const std::string& arm) { return arm == "thresholds" || arm == "proportional"; }
 
 struct AllArms {
   std::deque<std::string> texts;
@@ -124,7 +128,7 @@ void choose_arm(const Setting& setting, const ArmScene& scene, AskOptions& optio
   };
   const bool forgets = arm.starts_with(kForget);
   options.plan = arm == "full" || arm == "uniform" || forgets ? "uniform"
-                 : arm == "thresholds"                        ? arm
+                 : is_plan_maker(arm)                         ? arm
                                                               : "glance+look";
   options.budget_tokens = arm == "full" || forgets ? -1 : setting.budget_tokens;
   const double keep = static_cast<double>(setting.budget_tokens) /
@@ -151,7 +155,7 @@ void choose_arm(const Setting& setting, const ArmScene& scene, AskOptions& optio
   } else if (arm == "balanced") {
     options.balance = "mean";
   } else {
-    FOVEA_CHECK(options.plan == "uniform" || options.plan == "thresholds");
+    FOVEA_CHECK(options.plan == "uniform" || is_plan_maker(arm));
   }
 }
 

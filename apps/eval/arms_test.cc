@@ -151,8 +151,9 @@ TEST(ChooseArm, EveryArmChangesWhatTheEngineIsTold) {
     const std::string arm = kind.name;
     const bool forgets = arm.starts_with("forget-");
     const bool all = arm == "full" || forgets;
-    const bool blind = all || arm == "uniform" || arm == "thresholds";
-    EXPECT_EQ(options.plan, arm == "thresholds" ? arm : blind ? "uniform" : "glance+look");
+    const bool maker = arm == "thresholds" || arm == "proportional";
+    const bool blind = all || arm == "uniform" || maker;
+    EXPECT_EQ(options.plan, maker ? arm : blind ? "uniform" : "glance+look");
     EXPECT_EQ(options.budget_tokens, all ? -1 : 96);
     EXPECT_EQ(options.keep, forgets ? 96.0 / 256 : 1);
     EXPECT_EQ(options.relook > 0, arm == "relook");

@@ -49,7 +49,9 @@ Status write_report(const EvalFlags& flags, const Report& report) {
       fmt::format("{}; {} questions of {}{}", kept::model_name(flags.model), report.rows.front().n,
                   flags.data.empty() ? "CardField" : flags.data,
                   flags.honesty == "off" ? "" : "; " + flags.honesty + " hidden");
-  return save_png(flags.plot, draw_plot(report, about));
+  return save_png(
+      flags.plot,
+      draw_plot(report, about, flags.plot_over == "bytes" ? PlotOver::kBytes : PlotOver::kTokens));
 }
 
 int run(EvalFlags& flags) {

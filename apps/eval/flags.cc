@@ -119,6 +119,11 @@ void add_eval_flags(CLI::App& command, EvalFlags& flags) {
       ->capture_default_str()
       ->check(whole_number(1, 64));
   command
+      .add_option("--sure", flags.ask.sure,
+                  "With --looks, no further look where the first token is at least so probable")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 1.0));
+  command
       .add_option("--look", flags.ask.look,
                   "mixed, crops or off (default: mixed for models made for it, else crops)")
       ->check(CLI::IsMember({"mixed", "crops", "off"}));
@@ -151,6 +156,11 @@ void add_eval_flags(CLI::App& command, EvalFlags& flags) {
       .add_option("--plot", flags.plot,
                   "Draw accuracy over tokens (PNG); - for stdout, and no table")
       ->check(app::some_path());
+  command
+      .add_option("--plot-over", flags.plot_over,
+                  "What --plot draws accuracy over: tokens, or bytes of keys and values")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"tokens", "bytes"}));
   command
       .add_option("--resume", flags.resume,
                   "Keep every answer in this JSONL file, and go on where it ends")
@@ -204,6 +214,8 @@ Result<std::string> settings_json(const EvalFlags& flags, const std::string& mod
   json["honesty"] = flags.honesty;
   json["looks"] = flags.ask.looks;
   json["look"] = flags.ask.look.empty() ? "default" : flags.ask.look;
+  // Not there where it is the default: earlier runs had no other.
+  if (flags.ask.sure != AskOptions{}.sure) json["sure"] = flags.ask.sure;
   // Not there where it is dense: earlier runs had no other.
   if (!flags.ask.tower_attention.empty()) json["attention"] = flags.ask.tower_attention;
   if (!flags.ask.text_attention.empty()) json["attention_text"] = flags.ask.text_attention;

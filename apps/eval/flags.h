@@ -25,7 +25,7 @@ struct EvalFlags {
   std::vector<std::string> families;
   std::vector<std::string> arms = {"uniform", "random", "coupling", "oracle"};
   std::vector<int> budgets = {64, 96, 144, 256};
-  AskOptions ask;  // looks, look, attention of both kinds, keep, forget, kv,
+  AskOptions ask;  // looks, sure, look, attention of both kinds, keep, forget, kv,
                    // max_tokens, allow_special
   int size_px = 1024;
   int card_count = 24;
@@ -33,6 +33,7 @@ struct EvalFlags {
   std::string honesty = "off";
   std::string json;
   std::string plot;
+  std::string plot_over = "tokens";
   std::string resume;
 };
 

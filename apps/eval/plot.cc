@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <optional>
 #include <string_view>
 
 #include "picture/paint.h"
@@ -17,12 +18,12 @@ namespace {
 constexpr int kMargin = 40;
 constexpr int kGap = 28;
 constexpr int kAxisLeft = 62;    // figures of accuracy
-constexpr int kAxisBelow = 34;   // figures of tokens
+constexpr int kAxisBelow = 34;   // figures of tokens or MiB
 constexpr int kPanelTitle = 36;  // name of the family
 constexpr int kTitleSize = 30;
 constexpr int kTextSize = 18;
 constexpr int kSmallSize = 16;
-constexpr int kApartPx = 3;  // arms with the same tokens stand side by side
+constexpr int kApartPx = 3;  // arms with the same cost stand side by side
 
 // A straight line with smooth edges.
 void draw_line(Image& image, Point from, Point to, double thick_px, Rgb colour, int share = 255) {
@@ -59,35 +60,45 @@ Rgb arm_colour(std::string_view arm) {
   const auto place = std::find_if(kinds.begin(), kinds.end(),
                                   [&](const ArmKind& kind) { return kind.name == arm; }) -
                      kinds.begin();
-  const double hue =
-      2 * std::numbers::pi * static_cast<double>(place) * 4 / static_cast<double>(kinds.size());
+  // Steps of the golden angle: no two are alike, however many arms there are.
+  const double hue = 2 * std::numbers::pi * static_cast<double>(place) * (2 - std::numbers::phi);
   return rgb_of({0.76, 0.15 * std::cos(hue), 0.15 * std::sin(hue)});
 }
 
 std::u32string text32(const std::string& text) { return decode_utf8(text); }
 
-// Tokens on a logarithmic axis, over all panels.
-struct TokenAxis {
+// What accuracy is drawn over, on a logarithmic axis, the same in all panels.
+struct CostAxis {
+  PlotOver over = PlotOver::kTokens;
   double low = 1;
   double high = 2;
 
-  explicit TokenAxis(const Report& report) {
+  CostAxis(const Report& report, PlotOver what) : over(what) {
     double least = 1e18;
     double most = 1;
     for (const Row& row : report.rows) {
-      if (row.n == 0) continue;
-      least = std::min(least, row.tokens);
-      most = std::max(most, row.tokens);
+      const auto cost = cost_of(row);
+      if (!cost) continue;
+      least = std::min(least, *cost);
+      most = std::max(most, *cost);
     }
     low = std::log2(std::max(1.0, std::min(least, most))) - 0.3;
     high = std::log2(most) + 0.3;
   }
-  double place(double tokens) const { return (std::log2(tokens) - low) / (high - low); }
+  std::optional<double> cost_of(const Row& row) const {
+    if (row.n == 0) return std::nullopt;
+    return over == PlotOver::kTokens ? row.tokens : row.kv_bytes;
+  }
+  double place(double cost) const { return (std::log2(std::max(1.0, cost)) - low) / (high - low); }
+  // Bytes are named in MiB.
+  std::string label(int power) const {
+    return fmt::format("{:g}", std::exp2(over == PlotOver::kTokens ? power : power - 20));
+  }
 };
 
 class Panel {
  public:
-  Panel(Image& image, Font& font, const Rect& rect, const TokenAxis& axis)
+  Panel(Image& image, Font& font, const Rect& rect, const CostAxis& axis)
       : image_(image), font_(font), axis_(axis) {
     area_ = {rect.x_px + kAxisLeft, rect.y_px + kPanelTitle, rect.width_px - kAxisLeft,
              rect.height_px - kPanelTitle - kAxisBelow};
@@ -108,7 +119,7 @@ class Panel {
     for (int power = static_cast<int>(std::ceil(axis_.low)); power <= axis_.high; ++power) {
       const double x = x_of(std::exp2(power));
       draw_line(image_, {x, area_.y_px + 0.0}, {x, area_.bottom_px() + 0.0}, 1, ink::kRule);
-      const std::u32string label = text32(fmt::format("{:.0f}", std::exp2(power)));
+      const std::u32string label = text32(axis_.label(power));
       font_.draw(image_, static_cast<int>(x) - font_.width_px(label, kSmallSize) / 2,
                  area_.bottom_px() + 8, label, kSmallSize, ink::kSoft);
     }
@@ -118,12 +129,13 @@ class Panel {
                 170);
   }
 
-  // The points of one arm in the order of their tokens; `shift_px` keeps arms apart.
+  // The points of one arm in the order of their cost; `shift_px` keeps arms apart.
   void draw_arm(std::vector<const Row*> rows, double shift_px, Rgb colour) {
+    const auto cost = [&](const Row* row) { return axis_.cost_of(*row).value_or(0); };
     std::stable_sort(rows.begin(), rows.end(),
-                     [](const Row* a, const Row* b) { return a->tokens < b->tokens; });
+                     [&](const Row* a, const Row* b) { return cost(a) < cost(b); });
     const auto point = [&](const Row& row, double share) {
-      return Point{x_of(row.tokens) + shift_px, y_of(share)};
+      return Point{x_of(cost(&row)) + shift_px, y_of(share)};
     };
     for (size_t i = 1; i < rows.size(); ++i)
       draw_line(image_, point(*rows[i - 1], rows[i - 1]->accuracy()),
@@ -142,9 +154,7 @@ class Panel {
  private:
   double left() const { return area_.x_px; }
   double right() const { return area_.right_px(); }
-  double x_of(double tokens) const {
-    return area_.x_px + axis_.place(std::max(1.0, tokens)) * area_.width_px;
-  }
+  double x_of(double cost) const { return area_.x_px + axis_.place(cost) * area_.width_px; }
   // A little room over 100 and under 0 %, so that points there are whole.
   double y_of(double share) const {
     return area_.bottom_px() - (0.04 + 0.92 * share) * area_.height_px;
@@ -152,7 +162,7 @@ class Panel {
 
   Image& image_;
   Font& font_;
-  TokenAxis axis_;
+  CostAxis axis_;
   Rect area_;
 };
 
@@ -180,7 +190,7 @@ void draw_legend(Image& image, Font& font, const std::vector<std::string>& arms,
 
 }  // namespace
 
-Image draw_plot(const Report& report, const std::string& note) {
+Image draw_plot(const Report& report, const std::string& note, PlotOver over) {
   Font font;
   const int panels = std::max(1, static_cast<int>(report.families.size()));
   const int columns = panels == 1 ? 1 : panels <= 4 ? 2 : 3;
@@ -191,12 +201,14 @@ Image draw_plot(const Report& report, const std::string& note) {
   const int legend = head + lines * (panel.height_px + kGap);
   Image image({width, legend + font.line_px(kTextSize) + kMargin});
   fill(image, bounds(image), ink::kGround);
-  font.draw(image, kMargin, kMargin, text32("Accuracy (%) over visual tokens, with 95 % intervals"),
-            kTitleSize, ink::kText);
+  const std::string title =
+      fmt::format("Accuracy (%) over {}, with 95 % intervals",
+                  over == PlotOver::kTokens ? "visual tokens" : "memory of keys and values in MiB");
+  font.draw(image, kMargin, kMargin, text32(title), kTitleSize, ink::kText);
   font.draw(image, kMargin, kMargin + font.line_px(kTitleSize) + 4,
             font.fit(text32(note), kTextSize, width - 2 * kMargin), kTextSize, ink::kSoft);
 
-  const TokenAxis axis(report);
+  const CostAxis axis(report, over);
   const std::vector<std::string> arms = arms_of(report);
   for (size_t i = 0; i < report.families.size(); ++i) {
     const int at = static_cast<int>(i);
@@ -209,7 +221,7 @@ Image draw_plot(const Report& report, const std::string& note) {
     for (size_t arm = 0; arm < arms.size(); ++arm) {
       std::vector<const Row*> rows;
       for (const Row& row : report.rows)
-        if (row.setting.arm == arms[arm] && row.family == report.families[i] && row.n > 0)
+        if (row.setting.arm == arms[arm] && row.family == report.families[i] && axis.cost_of(row))
           rows.push_back(&row);
       const double shift =
           kApartPx * (static_cast<double>(arm) - static_cast<double>(arms.size() - 1) / 2);

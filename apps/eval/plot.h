@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Accuracy over tokens as a picture: a panel for each family, a line for each arm.
+// Accuracy over tokens, or over bytes of keys and values, as a picture: a panel for each family, a
+// line for each arm.
 #pragma once
 
 #include <string>
@@ -9,7 +10,10 @@
 
 namespace fovea::eval {
 
-// `note` stands under the title: which model, which questions.
-Image draw_plot(const Report& report, const std::string& note);
+enum class PlotOver { kTokens, kBytes };
+
+// `note` stands under the title: which model, which questions. Over bytes, rows whose bytes nobody
+// knows are left out.
+Image draw_plot(const Report& report, const std::string& note, PlotOver over = PlotOver::kTokens);
 
 }  // namespace fovea::eval

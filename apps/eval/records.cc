@@ -70,6 +70,11 @@ bool Records::read_line(const std::string& line, size_t questions) {
       !take(json, "tokens", record.tokens) || !take(json, "patches", record.patches))
     return false;
   if (double covered = 0; take(json, "covered", covered)) record.covered = covered;
+  if (json.contains("kv_bytes")) {
+    int64_t kv_bytes = 0;
+    if (!take(json, "kv_bytes", kv_bytes)) return false;
+    record.kv_bytes = kv_bytes;
+  }
   records_[key][question] = std::move(record);
   return true;
 }
@@ -87,6 +92,7 @@ Status Records::add(const Setting& setting, const std::vector<Record>& records) 
               {"right", record.right},       {"tokens", record.tokens},
               {"patches", record.patches}};
     if (record.covered) json["covered"] = *record.covered;
+    if (record.kv_bytes) json["kv_bytes"] = *record.kv_bytes;
     lines += line_of(json);
     records_[{setting.arm, setting.budget_tokens}][record.question] = record;
   }

@@ -24,6 +24,9 @@ struct Record {
   std::optional<double> covered;  // share of the evidence in level-0 cells, where it is known
   int64_t tokens = 0;
   int64_t patches = 0;
+  // Keys and values that the answer's conversation held at its end; runs of earlier programs do not
+  // know.
+  std::optional<int64_t> kv_bytes;
 };
 
 struct Timing {

@@ -38,12 +38,16 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     fovea::eval::Record record;
     record.question = 3;
     record.answer = "K7";
+    record.kv_bytes = int64_t{1} << 40;
     FOVEA_CHECK(static_cast<bool>((*records)->add(setting, {record})));
     taken = (*records)->of(setting).size();
     FOVEA_CHECK(taken >= 1 && taken <= kQuestions);
   }
   const auto again = Records::open(path, kSettings, kQuestions);
   FOVEA_CHECK(static_cast<bool>(again));
-  FOVEA_CHECK((*again)->of(setting).size() == taken);
+  const auto kept = (*again)->of(setting);
+  FOVEA_CHECK(kept.size() == taken);
+  for (const fovea::eval::Record& record : kept)
+    FOVEA_CHECK(record.question != 3 || record.kv_bytes == int64_t{1} << 40);
   return 0;
 }

@@ -56,7 +56,7 @@ class RecordsTest : public testing::Test {
 const Setting kRandom{"random", 96};
 
 std::vector<Record> two_records() {
-  return {{3, "K\"7\n\xff", true, 0.25, 96, 384}, {4, "", false, std::nullopt, 96, 384}};
+  return {{3, "K\"7\n\xff", true, 0.25, 96, 384}, {4, "", false, std::nullopt, 96, 384, 7077888}};
 }
 
 TEST_F(RecordsTest, WhatWasKeptIsThereAgain) {
@@ -79,6 +79,8 @@ TEST_F(RecordsTest, WhatWasKeptIsThereAgain) {
   EXPECT_EQ(kept[0].tokens, 96);
   EXPECT_EQ(kept[0].patches, 384);
   EXPECT_FALSE(kept[1].covered);
+  EXPECT_FALSE(kept[0].kv_bytes) << "as runs of earlier programs have it";
+  EXPECT_EQ(kept[1].kv_bytes, 7077888);
   EXPECT_EQ(records->timings_of(kRandom)[0].first_token_ms, 11.5);
 }
 
@@ -211,7 +213,9 @@ TEST_F(RecordsTest, ABadLineIsNamed) {
         R"({"arm":"random","budget":-1,"question":1,"answer":"","right":true,"tokens":1,)"
         R"("patches":4})",
         R"({"arm":"random","budget":96,"question":1,"answer":5,"right":true,"tokens":1,)"
-        R"("patches":4})"}) {
+        R"("patches":4})",
+        R"({"arm":"random","budget":96,"question":1,"answer":"","right":true,"tokens":1,)"
+        R"("patches":4,"kv_bytes":-1})"}) {
     std::filesystem::remove(path_);
     append(good + bad + "\n");
     EXPECT_NE(open_error().find(path_ + ":4: "), std::string::npos) << bad;

@@ -32,12 +32,16 @@ class Gather {
     int64_t with_evidence = 0;
     int64_t whole = 0;
     double covered = 0;
+    int64_t with_bytes = 0;
+    double kv_bytes = 0;
     for (const Record& record : records) {
       if (!holds(record.question)) continue;
       ++row.n;
       row.right += record.right ? 1 : 0;
       row.tokens += static_cast<double>(record.tokens);
       row.patches += static_cast<double>(record.patches);
+      with_bytes += record.kv_bytes ? 1 : 0;
+      kv_bytes += static_cast<double>(record.kv_bytes.value_or(0));
       if (!record.covered) continue;
       ++with_evidence;
       whole += *record.covered >= 1 ? 1 : 0;
@@ -46,6 +50,7 @@ class Gather {
     row.interval = wilson(row.right, row.n);
     if (row.n > 0) row.tokens /= static_cast<double>(row.n);
     if (row.n > 0) row.patches /= static_cast<double>(row.n);
+    if (with_bytes > 0) row.kv_bytes = kv_bytes / static_cast<double>(with_bytes);
     if (with_evidence > 0) {
       row.evidence_recall = static_cast<double>(whole) / static_cast<double>(with_evidence);
       row.evidence_covered = covered / static_cast<double>(with_evidence);
@@ -89,6 +94,7 @@ nlohmann::ordered_json json_of(const Row& row) {
   set("evidence_covered", row.evidence_covered);
   json["tokens"] = row.tokens;
   json["patches"] = row.patches;
+  set("kv_bytes", row.kv_bytes);
   set("ttft_ms", row.first_token_ms);
   set("answer_ms", row.answer_ms);
   return json;

@@ -25,6 +25,7 @@ struct Row {
   std::optional<double> evidence_covered;  // mean share of the evidence that is
   double tokens = 0;
   double patches = 0;
+  std::optional<double> kv_bytes;        // mean of the questions whose bytes are known
   std::optional<double> first_token_ms;  // median of the timed questions
   std::optional<double> answer_ms;
 

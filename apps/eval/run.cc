@@ -75,6 +75,7 @@ class Asker {
       record.tokens =
           (usage.image_tokens * usage.visual_keys_kept + usage.visual_keys / 2) / usage.visual_keys;
     record.patches = answer.trace.usage.patches;
+    record.kv_bytes = answer.trace.kv_bytes;
     if (question.evidence.empty() || answer.trace.looks.empty()) return record;
     std::vector<Cell> cells;
     for (const Look& look : answer.trace.looks)

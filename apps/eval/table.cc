@@ -25,6 +25,10 @@ std::string milliseconds(const std::optional<double>& ms) {
   return ms ? fmt::format("{:.{}f}", *ms, *ms < 100 ? 1 : 0) : "-";
 }
 
+std::string mebibytes(const std::optional<double>& bytes) {
+  return bytes ? fmt::format("{:.1f}", *bytes / (1 << 20)) : "-";
+}
+
 // Columns as wide as their widest entry; the first is set left, the others right.
 class Table {
  public:
@@ -85,13 +89,14 @@ std::string lines_of_rows(const std::vector<Row>& rows, Table& table,
 
 std::string accuracy_table(const Report& report) {
   Table table;
-  std::vector<std::string> head{"arm", "budget", "tokens", "patches", "ttft ms", "answer ms"};
+  std::vector<std::string> head{"arm",    "budget",  "tokens",   "patches",
+                                "KV MiB", "ttft ms", "answer ms"};
   head.insert(head.end(), report.families.begin(), report.families.end());
-  std::vector<std::string> counts{"questions", "", "", "", "", ""};
+  std::vector<std::string> counts{"questions", "", "", "", "", "", ""};
   for (size_t i = 0; i < report.families.size() && i < report.rows.size(); ++i)
     counts.push_back(std::to_string(report.rows[i].n));
-  std::vector<std::string> frequent{"chance, most frequent", "", "", "", "", ""};
-  std::vector<std::string> uniform{"chance, uniform", "", "", "", "", ""};
+  std::vector<std::string> frequent{"chance, most frequent", "", "", "", "", "", ""};
+  std::vector<std::string> uniform{"chance, uniform", "", "", "", "", "", ""};
   for (const Chance& chance : report.chance) {
     frequent.push_back(percent(chance.most_frequent));
     uniform.push_back(percent(chance.uniform));
@@ -103,7 +108,8 @@ std::string accuracy_table(const Report& report) {
         std::vector<std::string> line = line_of(row);
         for (const std::string& more :
              {fmt::format("{:.0f}", row.tokens), fmt::format("{:.0f}", row.patches),
-              milliseconds(row.first_token_ms), milliseconds(row.answer_ms)})
+              mebibytes(row.kv_bytes), milliseconds(row.first_token_ms),
+              milliseconds(row.answer_ms)})
           line.push_back(more);
         return line;
       },

@@ -123,6 +123,12 @@ class Usage:
     patches: int
     kept_tokens: int  # of the prompt, not computed again
     answer_tokens: int
+    # Where keys were forgotten (keep=SHARE): those of visual tokens, in all layers, and how many of
+    # them stayed; bytes of the conversation's keys and values just before and after. Else 0.
+    visual_keys: int
+    visual_keys_kept: int
+    kv_bytes_before: int
+    kv_bytes_after: int
     memory: Memory  # after the answer
 
 

@@ -59,7 +59,8 @@ class Maker {
     const Usage& usage = trace.usage;
     const nb::object used = words_.attr("Usage")(
         usage.text_tokens, usage.image_tokens, usage.image_tokens_full, usage.patches,
-        usage.kept_tokens, usage.answer_tokens, memory_object(usage.memory));
+        usage.kept_tokens, usage.answer_tokens, usage.visual_keys, usage.visual_keys_kept,
+        usage.kv_bytes_before, usage.kv_bytes_after, memory_object(usage.memory));
     return words_.attr("Trace")(
         text_object(trace.prompt),
         array_of(trace.prompt_ids.data(), {trace.prompt_ids.size()}, owner_), looks, used,

@@ -108,6 +108,29 @@ def test_options_reach_the_engine(engine, scene):
     assert ask(priority=3, share=False, salt="mine", enable_thinking=False).text == scene.answer
 
 
+def test_what_is_forgotten_is_told(engine, scene):
+    whole = engine.ask(scene.pixels, scene.question, plan="uniform")
+    assert whole.usage.visual_keys == whole.usage.visual_keys_kept == 0
+    assert whole.usage.kv_bytes_before == whole.usage.kv_bytes_after == 0
+    few = engine.ask(scene.pixels, scene.question, plan="uniform", keep=0.1, forget="vl-cache")
+    layers, rest = divmod(few.usage.visual_keys, few.usage.image_tokens)
+    assert layers > 0 and rest == 0
+    assert few.usage.visual_keys_kept == round(0.1 * few.usage.visual_keys)
+    assert 0 < few.usage.kv_bytes_after < 0.5 * few.usage.kv_bytes_before
+    assert few.trace.kv_bytes < 0.5 * whole.trace.kv_bytes
+    assert pickle.loads(pickle.dumps(few)).usage == few.usage
+
+
+@pytest.mark.skipif(not PROGRAM.exists(), reason="the program is not built")
+def test_bytes_are_those_that_the_program_tells(engine):
+    flags = ["--plan", "uniform", "--keep", "0.25", "--forget", "window", "--json", "-q"]
+    told = json.loads(subprocess.run([PROGRAM, "ask", SCENE, "Which code is on it?", *flags],
+                                     check=True, capture_output=True).stdout)["usage"]
+    usage = engine.ask(SCENE, "Which code is on it?", plan="uniform", keep=0.25, forget="window").usage
+    for name in ("visual_keys", "visual_keys_kept", "kv_bytes_before", "kv_bytes_after"):
+        assert getattr(usage, name) == told[name] > 0, name
+
+
 def test_plans_of_ones_own(engine, scene, tmp_path):
     made = fovea.plan(scene.pixels, budget=64, plan="quadtree")
     for given in (made, made.cells, made.cells.tolist(), [made]):

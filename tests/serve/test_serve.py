@@ -238,6 +238,19 @@ def test_a_conversation_goes_on_from_what_is_known(served):
     assert other.model_dump()["fovea"]["earlier_looks"] == "forgotten"
 
 
+def test_what_is_forgotten_is_told(served):
+    def usage(**fovea):
+        answer = served.client().chat.completions.create(
+            model="tiny", messages=asking(), extra_body={"fovea": {"plan": "uniform", **fovea}})
+        return answer.model_dump()["fovea"]["usage"]
+
+    assert "visual_keys" not in usage()
+    few = usage(keep=0.25, forget="merge")
+    assert few["visual_keys"] > 0 and few["visual_keys"] % few["image_tokens"] == 0
+    assert few["visual_keys_kept"] == round(0.25 * few["visual_keys"])
+    assert 0 < few["kv_bytes_after"] <= few["kv_bytes_before"]
+
+
 @pytest.mark.parametrize("param, change", [
     ("temperature", {"temperature": -1}),
     ("top_logprobs", {"top_logprobs": 2}),
