@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "device/cuda/emulated_memory.h"
-#include "engine/ask_fixture.h"
 #include "engine/model.h"
 #include "engine/scheduler.h"
+#include "engine/test_ask.h"
 
 namespace fovea {
 namespace {
