@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "base/check.h"
+#include "base/out_of_memory.h"
 #include "patches/patches_cuda.h"
 
 namespace fovea {
@@ -297,26 +298,37 @@ void CudaFrontEnd::start() {
 }
 
 // Those that attend by kinds by themselves; of the others those of which no keys and values are
-// kept in one pass, those of which they are in another.
+// kept in one pass, those of which they are in another. Memory of the host that runs out is theirs,
+// too.
 void CudaFrontEnd::run_put_off(const EncodeOptions& options, Stopwatch* watch) {
   std::vector<PutOff> all = std::move(put_off_);
   put_off_.clear();
-  std::vector<std::vector<PutOff*>> passes(2);
-  for (PutOff& one : all) {
-    if (one.order != nullptr)
-      passes.push_back({&one});
-    else
-      passes[one.request.memory != nullptr ? 1 : 0].push_back(&one);
-  }
+  std::vector<std::vector<PutOff*>> passes;
+  const Status grouped = within_memory([&]() -> Status {
+    passes.resize(2);
+    for (PutOff& one : all) {
+      if (one.order != nullptr)
+        passes.push_back({&one});
+      else
+        passes[one.request.memory != nullptr ? 1 : 0].push_back(&one);
+    }
+    return Done{};
+  });
+  const auto run = [&](std::span<PutOff* const> pass) {
+    return within_memory([&] { return run_pass(pass, options, watch); });
+  };
   for (const std::vector<PutOff*>& pass : passes) {
-    if (pass.empty()) continue;
-    const Status done = run_pass(pass, options, watch);
+    if (pass.empty() || !grouped) continue;
+    const Status done = run(pass);
     for (PutOff* one : pass) {
       // There may be memory for each, where there is none for all.
       const bool alone = done || pass.size() == 1;
-      one->tokens->status = alone ? done : run_pass({&one, 1}, options, watch);
-      one->tokens->waits_for = nullptr;
+      one->tokens->status = alone ? done : run({&one, 1});
     }
+  }
+  for (PutOff& one : all) {
+    if (!grouped) one.tokens->status = grouped;
+    one.tokens->waits_for = nullptr;
   }
 }
 
