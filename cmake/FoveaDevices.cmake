@@ -3,9 +3,9 @@
 # What they need of the rest of the library, which they do not have: errors, the memory of a
 # session, which holds the CPU's pages beside the device's, and the kinds of attention with the order
 # of rows that they need.
-set(FOVEA_DEVICE_BASE base/buffer.cc base/error.cc base/text.cc base/utf8.cc memory/page_pool.cc
-    memory/page_table.cc ops/attention/sparse/kinds.cc ops/attention/sparse/row_blocks.cc
-    ops/attention/sparse/schedule.cc vision/row_order.cc)
+set(FOVEA_DEVICE_BASE base/buffer.cc base/error.cc base/out_of_memory.cc base/text.cc base/utf8.cc
+    memory/page_pool.cc memory/page_table.cc ops/attention/sparse/kinds.cc
+    ops/attention/sparse/row_blocks.cc ops/attention/sparse/schedule.cc vision/row_order.cc)
 list(TRANSFORM FOVEA_DEVICE_BASE PREPEND ${PROJECT_SOURCE_DIR}/src/)
 function(fovea_device_library kind)
   add_library(fovea_${kind} MODULE ${ARGN})
