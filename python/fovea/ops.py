@@ -203,7 +203,7 @@ def _attention_backward(gradient: torch.Tensor, q: torch.Tensor, k: torch.Tensor
         *made, of_rows = features.attend_backward(gradient, rows, keys, values, bias, scale)
         if weights is not None:
             made.append(torch.zeros_like(weights).index_add(0, levels, of_rows.to(weights.dtype)))
-    elif kind == level_sum.KIND:
+    elif kind == level_sum.KIND and places is not None:
         of_sum = None if sum_weights is None else _wide(sum_weights)
         made = level_sum.attend_to_levels_backward(gradient, rows, keys, values, places.to(q.device), weights, of_sum,
                                                    share, scale)
