@@ -105,11 +105,11 @@ struct AskOptions {
   // The tools that the model may call, for its chat template: a JSON list as in OpenAI's chat API;
   // empty: none. Calls are in the answer's text, as the template taught the model to write them.
   std::string tools;
-  // For chat templates that ask whether the model is to think first; not given: their own default.
-  std::optional<bool> enable_thinking = std::nullopt;
   // What else the chat template is told, by names that it knows: a JSON object; empty: nothing.
   // Names that are the prompt's own (messages, tools, ...) are refused.
   std::string template_options;
+  // For chat templates that ask whether the model is to think first; not given: their own default.
+  std::optional<bool> enable_thinking = std::nullopt;
   // Special tokens (<|im_end|>, ...) written in a question, a system text, an earlier message or
   // tools are text like any other. On: they are tokens, as in transformers.
   bool allow_special = false;
