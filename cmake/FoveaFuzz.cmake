@@ -16,7 +16,7 @@ endforeach()
 # What fovea serve reads.
 foreach(part api_error http/http_parser http/http_chunks http/http_head grammar/mend_schema
     grammar/structure
-    openai/as_written_cpu openai/as_written_reference openai/chat_request openai/parse_body
+    openai/as_written_cpu openai/as_written_reference openai/chat_request openai/parse_body openai/parse_call
     openai/read_input openai/read_json openai/read_look openai/read_messages
     openai/read_options openai/read_tools openai/responses_request)
   list(APPEND fuzzed_sources ${CMAKE_CURRENT_SOURCE_DIR}/apps/serve/${part}.cc)
