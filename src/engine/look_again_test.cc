@@ -103,6 +103,18 @@ TEST_F(LookAgainTest, ASureAnswerLooksOnceAndSpendsHalf) {
   expect_same_answer(answer, ask(engine_, two), 0);
 }
 
+// Looks that were not needed before the answer are none for each token of it.
+TEST_F(LookAgainTest, OneLookTakesWhatFurtherLooksLeft) {
+  AskOptions options = options_of(1);
+  options.looks = 3;
+  options.sure = 0;
+  const Answer answer = ask(engine_, options);
+  const Look& look = answer.trace.looks[0];
+  ASSERT_EQ(look.saccades.size(), 2u);
+  EXPECT_EQ(look.plan.tokens(), kBudget);
+  EXPECT_EQ(answer.tokens.size(), static_cast<size_t>(kTokens));
+}
+
 // Up to the token before which it looks the answer is what it is without; what follows has seen
 // more.
 TEST_F(LookAgainTest, TheCallerMayAskForItBeforeAnyToken) {

@@ -270,6 +270,8 @@ Result<bool> ActiveRequest::look_again() {
     const ImageView& view = session_->views[static_cast<size_t>(image)];
     shown.push_back({view.shown, grid_at(view.prepared->canvas(), 0)});
   }
+  // One look takes all that is left: behind it the question is not read as coupling has it.
+  for (Looked& looked : looks_) looked.rounds = std::min(looked.rounds, round_ + 1);
   watch_.lap(answer_.tokens.empty() ? "sample" : "generate");
   const auto taken =
       take_looks(*session_, images_, looks_, ++round_, prompt_, reading_, keep_going_);

@@ -14,6 +14,7 @@
 // The address sanitizer must be told when the stack changes. To the thread sanitizer all stacks are
 // one thread, which they are.
 #if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
 
@@ -89,7 +90,13 @@ Fiber::Fiber() {
   stack = static_cast<char*>(memory);
 }
 
-Fiber::~Fiber() { munmap(stack, kStackBytes); }
+Fiber::~Fiber() {
+#if defined(__SANITIZE_ADDRESS__)
+  // Its functions never returned: what is mapped here later would have their red zones.
+  __asan_unpoison_memory_region(stack, kStackBytes);
+#endif
+  munmap(stack, kStackBytes);
+}
 
 // One block of those that run together.
 struct Member {
