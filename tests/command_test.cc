@@ -141,13 +141,13 @@ TEST(Command, BenchAttentionMeasuresTheKindAskedForBesideDense) {
     return bench_rows({"bench", "attention", "--json", "--only", only, "--model", model});
   };
   using Names = std::vector<std::string>;
-  const std::string tiny = source_dir() + "/models/tiny";
+  const std::string small = source_dir() + "/tests/fixtures/gaze";
   const std::string none = "/nonexistent";  // and needs no model where no tower was asked for
   EXPECT_EQ(rows_of("attention/1024/linformer", none),
             (Names{"attention/1024/dense", "attention/1024/linformer"}));
   EXPECT_EQ(rows_of("attention/step-4096/window", none),
             (Names{"attention/step-4096/dense", "attention/step-4096/window"}));
-  EXPECT_EQ(rows_of("tower/4096/linformer", tiny),
+  EXPECT_EQ(rows_of("tower/4096/linformer", small),
             (Names{"tower/4096/dense", "tower/4096/linformer"}));
   expect_refused({"bench", "attention", "--only", "tower/4096", "--model", none}, none);
   for (const std::string only : {"gravity", "tower/77", "attention/1024/gravity"})
